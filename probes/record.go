@@ -1,0 +1,195 @@
+package probes
+
+import "time"
+
+// Chunk is one token event: a complete event with at least one non-empty piece
+// of generated output (text, reasoning, tool call).
+type Chunk struct {
+	// At is when the read that completed the event returned.
+	At time.Duration
+	// Tokens is how many tokens it brought; 0 is unknown.
+	Tokens int32
+}
+
+// ConnectionTrace is how a request got its connection. Phases that did not
+// happen are unknown.
+type ConnectionTrace struct {
+	Reused       bool
+	DNS          Optional[time.Duration]
+	Connect      Optional[time.Duration]
+	TLS          Optional[time.Duration]
+	Protocol     string // "HTTP/1.1"
+	LocalAddress string
+	Redirects    int
+}
+
+// Setup is the time spent on name, connection and handshake together.
+func (c ConnectionTrace) Setup() time.Duration {
+	var sum time.Duration
+	for _, phase := range []Optional[time.Duration]{c.DNS, c.Connect, c.TLS} {
+		d, _ := phase.Get()
+		sum += d
+	}
+	return sum
+}
+
+// Record is what one request left behind. Instants are offsets from the run's start.
+type Record struct {
+	ID      string
+	Index   int
+	Warmup  bool
+	Outcome Outcome
+	// Error is for people: bounded in length, free of secrets, never a label.
+	Error      string
+	StatusCode int
+	Flags      Flags
+
+	Due  time.Duration // when the schedule wanted it
+	Sent time.Duration // when it was handed to the transport; meaningless if dropped
+
+	Connection  ConnectionTrace
+	FirstByte   Optional[time.Duration] // first byte of the answer, headers included
+	FirstToken  Optional[time.Duration] // first token event of any channel
+	FirstAnswer Optional[time.Duration] // first token event that is not reasoning
+	LastToken   Optional[time.Duration]
+	End         Optional[time.Duration] // the end mark, or whatever ended the exchange
+
+	// Chunks are the token events in order of arrival.
+	Chunks []Chunk
+
+	RequestedInput  int
+	RequestedOutput int
+	ExactOutput     bool              // the length was forced (ignore_eos)
+	PromptTokens    Optional[int]     // server's count
+	CachedTokens    Optional[int]     // server's count, part of PromptTokens
+	OutputTokens    Optional[int]     // see OutputSource
+	OutputSource    TokenSource       // empty when OutputTokens is unknown
+	ReasoningTokens Optional[int]     // server's count, part of OutputTokens
+	AcceptLength    Optional[float64] // tokens per speculative verify step of this request
+	Text            string            // generated text, kept on request only
+	FinishReason    string
+	RetryAfter      Optional[time.Duration]
+}
+
+// latencySample reports whether the record may add to the latency series of
+// successful requests.
+func (r *Record) latencySample() bool { return r.Outcome == OK && !r.Flags.Has(ShortOutput) }
+
+// TTFT is the time from sent to the first token event, connection set-up
+// included. It is known for successful streamed requests, and for requests that
+// one of our timeouts ended after a token had come.
+func (r *Record) TTFT() Optional[time.Duration] { return r.sinceToFirst(r.Sent) }
+
+// TTFTFromDue is the time from due to the first token event: what a user of an
+// open system feels.
+func (r *Record) TTFTFromDue() Optional[time.Duration] { return r.sinceToFirst(r.Due) }
+
+// TTFTAfterConnect is TTFT without DNS, connect and TLS.
+func (r *Record) TTFTAfterConnect() Optional[time.Duration] {
+	return r.sinceToFirst(r.Sent + r.Connection.Setup())
+}
+
+func (r *Record) sinceToFirst(from time.Duration) Optional[time.Duration] {
+	first, ok := r.FirstToken.Get()
+	if !ok || r.Flags.Has(NotStreamed) || (r.Outcome != OK && !r.Outcome.Timeout()) {
+		return Optional[time.Duration]{}
+	}
+	return Known(first - from)
+}
+
+// TimeToFirstAnswer is the time from sent to the first token event that is not
+// reasoning.
+func (r *Record) TimeToFirstAnswer() Optional[time.Duration] {
+	first, ok := r.FirstAnswer.Get()
+	if !ok || r.Flags.Has(NotStreamed) || r.Outcome != OK {
+		return Optional[time.Duration]{}
+	}
+	return Known(first - r.Sent)
+}
+
+// E2E is the time from sent to the last token event of a successful request; for
+// an answer that was not streamed, to its end.
+func (r *Record) E2E() Optional[time.Duration] { return r.sinceToLast(r.Sent) }
+
+// E2EFromDue is E2E from the due time, waiting in the client included.
+func (r *Record) E2EFromDue() Optional[time.Duration] { return r.sinceToLast(r.Due) }
+
+func (r *Record) sinceToLast(from time.Duration) Optional[time.Duration] {
+	if !r.latencySample() {
+		return Optional[time.Duration]{}
+	}
+	last, ok := r.LastToken.Get()
+	if r.Flags.Has(NotStreamed) {
+		last, ok = r.End.Get()
+	}
+	if !ok {
+		return Optional[time.Duration]{}
+	}
+	return Known(last - from)
+}
+
+// TPOT is (last - first token event) / (N - tokens of the first chunk), where
+// the first chunk holds one token unless the server says otherwise. It needs a
+// successful streamed answer of at least two tokens.
+func (r *Record) TPOT() Optional[time.Duration] {
+	n, counted := r.OutputTokens.Get()
+	if !counted || n < 2 || len(r.Chunks) == 0 || !r.latencySample() || r.Flags.Has(NotStreamed) {
+		return Optional[time.Duration]{}
+	}
+	first := 1
+	if k := int(r.Chunks[0].Tokens); k > 0 {
+		first = k
+	}
+	if n <= first || len(r.Chunks) < 2 {
+		return Optional[time.Duration]{}
+	}
+	span := r.Chunks[len(r.Chunks)-1].At - r.Chunks[0].At
+	return Known(span / time.Duration(n-first))
+}
+
+// TokensPerChunkKnown reports whether every chunk after the first says how many
+// tokens it holds, so that inter-token latencies are per token.
+func (r *Record) TokensPerChunkKnown() bool {
+	if len(r.Chunks) < 2 {
+		return false
+	}
+	for _, c := range r.Chunks[1:] {
+		if c.Tokens <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendITL appends the inter-token latencies of a successful streamed request
+// in seconds: a gap before a chunk of k tokens counts as k gaps of 1/k of it.
+// It appends nothing when a chunk's tokens are unknown; see AppendChunkGaps. The
+// appended values always add up to last - first token event.
+func (r *Record) AppendITL(dst []float64) []float64 {
+	if !r.latencySample() || r.Flags.Has(NotStreamed) || !r.TokensPerChunkKnown() {
+		return dst
+	}
+	for i := 1; i < len(r.Chunks); i++ {
+		k := int(r.Chunks[i].Tokens)
+		gap := (r.Chunks[i].At - r.Chunks[i-1].At).Seconds() / float64(k)
+		for range k {
+			dst = append(dst, gap)
+		}
+	}
+	return dst
+}
+
+// AppendChunkGaps appends the gaps between token events of a successful streamed
+// request in seconds, one for each chunk after the first, whatever it holds.
+func (r *Record) AppendChunkGaps(dst []float64) []float64 {
+	if !r.latencySample() || r.Flags.Has(NotStreamed) {
+		return dst
+	}
+	for i := 1; i < len(r.Chunks); i++ {
+		dst = append(dst, (r.Chunks[i].At - r.Chunks[i-1].At).Seconds())
+	}
+	return dst
+}
+
+// Lag is how late the request was sent.
+func (r *Record) Lag() time.Duration { return r.Sent - r.Due }

@@ -1,0 +1,122 @@
+package probes
+
+import "time"
+
+// RunResult is how a run ended as a whole.
+type RunResult string
+
+const (
+	RunSuccess RunResult = "success"
+	RunFailed  RunResult = "failed"  // it could not be carried out, or no request succeeded
+	RunInvalid RunResult = "invalid" // carried out, but the measurement cannot be believed
+	RunAborted RunResult = "aborted" // ended by us before it was complete
+)
+
+// RunResults is the closed list.
+var RunResults = []RunResult{RunSuccess, RunFailed, RunInvalid, RunAborted}
+
+// Run is one execution of one probe on one target. It is built by one goroutine
+// and never changed after it has been handed to the exporters.
+type Run struct {
+	ID     string // UUIDv7
+	Target Target
+	Spec   Spec
+	Start  time.Time // wall clock at offset 0
+	End    time.Time
+	Result RunResult
+	// Complete is false when the run was cut short.
+	Complete bool
+	Error    string // why it could not be carried out
+	Records  []Record
+	Warmup   []Record
+
+	Summary  Summary
+	Validity Validity
+	Verdict  Verdict
+	Traps    []Reason
+	// Fingerprint is equal for runs that may be compared.
+	Fingerprint string
+}
+
+// Pair is the identity of the run's series.
+func (r *Run) Pair() Pair {
+	return Pair{
+		Target: r.Target.Name, Pool: r.Target.Pool, Environment: r.Target.Environment,
+		Model: r.Target.Model, Probe: r.Spec.Probe,
+	}
+}
+
+// SkipReason says why a scheduled run did not start.
+type SkipReason string
+
+const (
+	SkipOverlap    SkipReason = "overlap"     // the pair's previous run was still going
+	SkipTargetBusy SkipReason = "target_busy" // another run was going on the target
+	SkipPaused     SkipReason = "paused"
+	SkipMissed     SkipReason = "missed" // the daemon was late, asleep or the clock jumped
+)
+
+// SkipReasons is the closed list.
+var SkipReasons = []SkipReason{SkipOverlap, SkipTargetBusy, SkipPaused, SkipMissed}
+
+// EventKind says what happened.
+type EventKind int
+
+const (
+	EventRunStarted EventKind = iota
+	EventRequestDone
+	EventRunDone
+	EventSkipped
+)
+
+// Event is what the daemon tells the exporters. Which fields are set depends on Kind.
+type Event struct {
+	Kind  EventKind
+	At    time.Time
+	Pair  Pair
+	RunID string
+	Spec  *Spec
+	// Lateness is planned start to actual start (EventRunStarted).
+	Lateness time.Duration
+	Record   *Record // EventRequestDone
+	Run      *Run    // EventRunDone
+	Skip     SkipReason
+}
+
+// PairStatus is the daemon's view of one pair at one instant: what the page
+// shows and what the lifecycle and result metrics are made of.
+type PairStatus struct {
+	Pair       Pair
+	Kind       Kind
+	Spec       Spec
+	Interval   time.Duration // planned time between starts; 0 when unscheduled
+	Registered time.Time     // when the pair was first known
+	Paused     bool
+
+	Active              bool
+	InFlight            int
+	NextStart           time.Time // zero: none planned
+	LastStart           time.Time // zero: never
+	LastCompletion      time.Time
+	LastSuccess         time.Time
+	LastDuration        time.Duration
+	ConsecutiveFailures int
+
+	// Last is the run that ended last, without its records; nil before the first.
+	Last *Run
+	// Result is the last result that may be shown as a number: nil before the
+	// first, after an invalid run it stays what it was, and it is nil again once
+	// it is older than the spec's StaleAfter.
+	Result *Result
+}
+
+// Result is a valid or suspect measurement: a finished run, or the window of a
+// continuous probe.
+type Result struct {
+	RunID       string
+	CompletedAt time.Time
+	Summary     Summary
+	Validity    Validity
+	Verdict     Verdict
+	Traps       []Reason
+}

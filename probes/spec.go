@@ -1,0 +1,181 @@
+package probes
+
+import (
+	"math"
+	"time"
+)
+
+// Kind is the job of a probe.
+type Kind string
+
+const (
+	// Canary sends a few requests often; its results are a sliding window.
+	Canary Kind = "canary"
+	// Load is the online benchmark: N requests or a duration at a rate or concurrency.
+	Load Kind = "load"
+)
+
+// Kinds lists the probe kinds in the order they are documented.
+var Kinds = []Kind{Canary, Load}
+
+// Continuous reports whether single runs are too small to be judged alone, so
+// that results are windows over many of them.
+func (k Kind) Continuous() bool { return k == Canary }
+
+// Spec is a probe as it is executed on one target.
+type Spec struct {
+	Probe    string
+	Kind     Kind
+	Workload Workload
+	Arrivals Arrivals
+	// Requests is how many measured requests are sent; 0 means until Duration.
+	Requests int
+	// Duration is when sending stops and requests in flight are cut; 0 means
+	// until Requests have ended.
+	Duration time.Duration
+	Warmup   Warmup
+	Schedule Schedule
+	SLOs     []SLO
+	Limits   []Limit
+	Window   Window
+	// StaleAfter is the age at which a result no longer stands.
+	StaleAfter time.Duration
+	// KeepText keeps the generated text in each record (for --output-details).
+	KeepText bool
+}
+
+// Warmup is load that is sent before the measurement and counted apart. It is
+// shaped like the load: same arrivals, prompts of its own.
+type Warmup struct {
+	Requests int
+	Duration time.Duration
+}
+
+// Window bounds the records that a continuous probe's result is computed from.
+type Window struct {
+	MinSamples int           // the last so many requests
+	MaxAge     time.Duration // none older than this
+}
+
+// Schedule says when a probe runs. Exactly one of Every and Cron is set for a
+// scheduled probe, none for one that is only run by hand.
+type Schedule struct {
+	Every    time.Duration
+	Cron     string // five fields
+	Timezone string // IANA name for Cron; empty is UTC
+	// AllowParallel lets the run start although another one is running on the
+	// target. Two runs of one pair never overlap.
+	AllowParallel bool
+}
+
+// CacheClass says what a workload expects of the server's prefix cache.
+type CacheClass string
+
+const (
+	// CacheCold: every prompt is new to the server (salted per run).
+	CacheCold CacheClass = "cold"
+	// CacheWarm: the same prompts every run, on purpose.
+	CacheWarm CacheClass = "warm"
+	// CacheShared: prompts share prefixes among themselves, on purpose.
+	CacheShared CacheClass = "shared"
+)
+
+// Workload is what is asked: dataset, lengths, sampling and seed policy.
+type Workload struct {
+	Name    string
+	Dataset string // random, random-ids, sharegpt
+	Path    string // file of a dataset that reads one
+
+	InputTokens  int     // random*: full input length
+	OutputTokens int     // random*: full output length
+	RangeRatio   float64 // random*: lengths are uniform in [max(int(full*ratio),1), full]
+	// FixedOutputTokens and ContextTokens are sharegpt's --sharegpt-output-len
+	// and --sharegpt-context-len; 0 is not set.
+	FixedOutputTokens int
+	ContextTokens     int
+
+	// Tokenizer is "server" (the target's own /tokenize) or "approx".
+	Tokenizer string
+	VocabSize int // random-ids: ids are below it
+	// TokenIDs sends prompts as token ids instead of text.
+	TokenIDs bool
+	Cache    CacheClass
+	// Seed fixes lengths, texts and arrival gaps; runs differ only by their salt.
+	Seed     int64
+	Sampling Sampling
+}
+
+// Sampling is how the answer is generated.
+type Sampling struct {
+	Temperature float64
+	TopP        Optional[float64]
+	IgnoreEOS   bool
+	Stream      bool
+	// ExtraBody is merged over the request body; it cannot change stream.
+	ExtraBody map[string]any
+	LoRA      string
+}
+
+// ArrivalProcess names how due times follow each other.
+type ArrivalProcess string
+
+const (
+	Constant   ArrivalProcess = "constant"
+	Poisson    ArrivalProcess = "poisson"
+	Gamma      ArrivalProcess = "gamma"
+	Burst      ArrivalProcess = "burst"  // everything is due at once
+	ClosedLoop ArrivalProcess = "closed" // a request is due when an earlier one has ended
+)
+
+// ArrivalProcesses lists them in the order they are documented.
+var ArrivalProcesses = []ArrivalProcess{Constant, Poisson, Gamma, Burst, ClosedLoop}
+
+// Arrivals is when it is asked.
+type Arrivals struct {
+	Process ArrivalProcess
+	Rate    float64 // requests per second; +Inf for a burst, unused in a closed loop
+	// CV is the coefficient of variation of a gamma process's gaps (1 is
+	// Poisson, 0 is constant). vLLM's burstiness b is the gamma shape: CV = 1/sqrt(b).
+	CV float64
+	// MaxConcurrency is how many requests may be in flight; 0 is no bound. In a
+	// closed loop it is the number of workers.
+	MaxConcurrency int
+}
+
+// OpenLoop reports whether due times do not depend on the answers.
+func (a Arrivals) OpenLoop() bool { return a.Process != ClosedLoop }
+
+// BurstinessToCV converts vLLM's burstiness (gamma shape) to a coefficient of variation.
+func BurstinessToCV(b float64) float64 { return 1 / math.Sqrt(b) }
+
+// Severity ranks a limit.
+type Severity string
+
+const (
+	Info     Severity = "info"
+	Warning  Severity = "warning"
+	Critical Severity = "critical"
+)
+
+// Severities lists them from mild to grave.
+var Severities = []Severity{Info, Warning, Critical}
+
+// SLO is a promise about single requests: a share Objective of them is good, and
+// good means successful and below every bound.
+type SLO struct {
+	Name      string
+	Objective float64 // share, 0 < Objective < 1
+	Window    time.Duration
+	// Bounds are upper limits of TTFT, TPOT and E2E. An empty map promises
+	// success alone.
+	Bounds map[Signal]time.Duration
+}
+
+// Limit is a promise about a statistic of a result.
+type Limit struct {
+	Signal    Signal
+	Statistic Statistic
+	Severity  Severity
+	// Bound is in seconds, or a plain ratio for StatTailRatio.
+	Bound float64
+}

@@ -1,0 +1,194 @@
+package probes
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Signal names a latency series of a run.
+type Signal string
+
+const (
+	TTFT             Signal = "ttft"               // sent to first token
+	TTFTFromDue      Signal = "ttft_from_due"      // due to first token
+	TTFTAfterConnect Signal = "ttft_after_connect" // connection ready to first token
+	FirstAnswer      Signal = "first_answer"       // sent to first token that is not reasoning
+	TPOT             Signal = "tpot"               // time per output token after the first
+	ITL              Signal = "itl"                // per token, where a chunk's tokens are known
+	ChunkGap         Signal = "chunk_gap"          // per chunk, whatever it holds
+	E2E              Signal = "e2e"                // sent to last token
+	E2EFromDue       Signal = "e2e_from_due"       // due to last token
+	SendLag          Signal = "send_lag"           // due to sent
+	ConnectSetup     Signal = "connection_setup"   // DNS, connect and TLS of new connections
+)
+
+// Signals lists them in the order they are documented.
+var Signals = []Signal{
+	TTFT, TTFTFromDue, TTFTAfterConnect, FirstAnswer, TPOT, ITL, ChunkGap,
+	E2E, E2EFromDue, SendLag, ConnectSetup,
+}
+
+// Statistic names a number drawn from a distribution.
+type Statistic string
+
+const (
+	StatMean   Statistic = "mean"
+	StatP50    Statistic = "p50"
+	StatP90    Statistic = "p90"
+	StatP95    Statistic = "p95"
+	StatP99    Statistic = "p99"
+	StatMax    Statistic = "max"
+	StatStddev Statistic = "stddev"
+	// StatTailRatio is p99 divided by the mean.
+	StatTailRatio Statistic = "tail_ratio"
+)
+
+// Statistics lists those of a [Distribution] in the order they are documented.
+var Statistics = []Statistic{StatMean, StatP50, StatP90, StatP95, StatP99, StatMax, StatStddev}
+
+// Distribution holds the exact statistics of N pooled raw samples in seconds.
+// Percentiles are linear between ranks, the standard deviation is that of the
+// population, both as NumPy computes them by default. N = 0 means that nothing
+// is known; the other fields then mean nothing.
+type Distribution struct {
+	N      int
+	Mean   float64
+	Stddev float64
+	Min    float64
+	P50    float64
+	P90    float64
+	P95    float64
+	P99    float64
+	Max    float64
+}
+
+// Samples needed before a statistic may be judged.
+const (
+	MinSamplesMean = 20
+	MinSamplesP99  = 100
+)
+
+// Get returns one statistic; it is unknown when there are no samples.
+func (d Distribution) Get(s Statistic) Optional[float64] {
+	if d.N == 0 {
+		return Optional[float64]{}
+	}
+	switch s {
+	case StatMean:
+		return Known(d.Mean)
+	case StatP50:
+		return Known(d.P50)
+	case StatP90:
+		return Known(d.P90)
+	case StatP95:
+		return Known(d.P95)
+	case StatP99:
+		return Known(d.P99)
+	case StatMax:
+		return Known(d.Max)
+	case StatStddev:
+		return Known(d.Stddev)
+	case StatTailRatio:
+		return d.TailRatio()
+	}
+	return Optional[float64]{}
+}
+
+// TailRatio is p99 / mean; unknown without samples or when the mean is 0.
+func (d Distribution) TailRatio() Optional[float64] {
+	if d.N == 0 || d.Mean <= 0 {
+		return Optional[float64]{}
+	}
+	return Known(d.P99 / d.Mean)
+}
+
+// Enough reports whether N supports judging the statistic: 100 samples for a p99
+// or a tail ratio, 20 for anything else.
+func (d Distribution) Enough(s Statistic) bool {
+	if s == StatP99 || s == StatTailRatio {
+		return d.N >= MinSamplesP99
+	}
+	return d.N >= MinSamplesMean
+}
+
+// MarshalJSON writes null when there are no samples.
+func (d Distribution) MarshalJSON() ([]byte, error) {
+	if d.N == 0 {
+		return []byte("null"), nil
+	}
+	type plain struct {
+		N      int     `json:"n"`
+		Mean   float64 `json:"mean"`
+		Stddev float64 `json:"stddev"`
+		Min    float64 `json:"min"`
+		P50    float64 `json:"p50"`
+		P90    float64 `json:"p90"`
+		P95    float64 `json:"p95"`
+		P99    float64 `json:"p99"`
+		Max    float64 `json:"max"`
+	}
+	return json.Marshal(plain(d))
+}
+
+// Summary is the statistics of a run, warm-up left out. Rates are per second of
+// Duration.
+type Summary struct {
+	// Duration runs from the first due time to the end of the last request, or
+	// to the end of the window of a run that is bounded by time.
+	Duration time.Duration
+
+	Requests  int // all measured requests, dropped ones included
+	Sent      int
+	Completed int // outcome ok
+	Failed    int // outcomes that count against the target
+	Cancelled int
+	Dropped   int
+	Outcomes  map[Outcome]int
+	Flags     map[string]int // records that carry each flag
+	Warmup    int            // warm-up requests, of any outcome
+
+	Latency map[Signal]Distribution
+
+	InputTokens  Optional[int] // of completed requests: the server's counts, else the dataset's
+	InputSource  TokenSource
+	CachedTokens Optional[int]
+	// OutputTokens counts completed requests, and the tokens that cut requests
+	// had delivered when the window ended.
+	OutputTokens   Optional[int]
+	OutputSource   TokenSource // the least trusted source among the records
+	UnknownOutputs int         // completed requests whose output tokens are unknown
+
+	RequestThroughput    Optional[float64]
+	InputThroughput      Optional[float64]
+	OutputThroughput     Optional[float64]
+	TotalThroughput      Optional[float64]
+	PeakOutputThroughput Optional[float64] // fullest one-second bucket
+	Concurrency          Optional[float64] // sum of E2E over Duration (Little)
+	PeakConcurrency      int               // most requests in flight at one instant
+
+	OfferedRate  Optional[float64] // planned; +Inf for a burst, unknown in a closed loop
+	AchievedRate Optional[float64] // sent requests over the planned span
+	SuccessRatio Optional[float64] // completed over completed and failed
+
+	// Goodput is completed requests per second that met every SLO; unknown
+	// without SLOs.
+	Goodput       Optional[float64]
+	SLOAttainment map[string]float64 // share of completed and failed requests that were good
+
+	Input InputLengths
+
+	AcceptLength Optional[float64] // tokens per verify step, from per-request reports
+}
+
+// InputLengths lays the asked prompt lengths beside the server's counts, over
+// the requests for which both are known.
+type InputLengths struct {
+	N             int
+	MeanRequested float64
+	MeanServer    float64
+	MaxDeviation  float64 // largest |server/requested - 1|
+	Off           int     // requests whose two lengths differ
+}
+
+// Distribution reports a latency distribution, empty when the signal has no samples.
+func (s *Summary) Distribution(signal Signal) Distribution { return s.Latency[signal] }
