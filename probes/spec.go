@@ -40,6 +40,8 @@ type Spec struct {
 	Window   Window
 	// StaleAfter is the age at which a result no longer stands.
 	StaleAfter time.Duration
+	// FlushCache empties the server's prefix cache before the run.
+	FlushCache bool
 	// KeepText keeps the generated text in each record (for --output-details).
 	KeepText bool
 }

@@ -1,0 +1,10 @@
+// Package web shows what the daemon knows and takes the few orders it accepts.
+//
+//  1. A [Source] gives a snapshot: every pair of target and probe with its last
+//     run, its standing result and its next start.
+//  2. view.go turns the snapshot into rows of finished text; a number that is
+//     not known is a dash, one that cannot be trusted carries its mark.
+//  3. page.html draws the rows; /api/v1/pairs gives the same facts as JSON.
+//
+// Orders (reload, pause) change the daemon and are off unless enabled.
+package web

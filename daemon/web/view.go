@@ -1,0 +1,261 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// dash stands for what is not known.
+const dash = "–"
+
+type view struct {
+	Status  Status
+	Uptime  string
+	Refresh int // milliseconds; 0 never
+	Counts  []count
+	Targets []targetView
+}
+
+type count struct {
+	Class string
+	Label string
+	N     int
+}
+
+type targetView struct {
+	Name        string
+	Environment probes.Environment
+	Model       string
+	Rows        []row
+}
+
+// row is one pair as finished text.
+type row struct {
+	Probe    string
+	Kind     probes.Kind
+	State    string // CSS class and word: pass, warn, fail, unknown, waiting
+	Active   bool
+	Reasons  []string
+	Validity string
+	TTFTp50  string
+	TTFTp99  string
+	TPOTp50  string
+	E2Ep99   string
+	Output   string
+	Success  string
+	Samples  string
+	Tail     bool // too few samples for the p99
+	LastRun  string
+	NextRun  string
+}
+
+func newView(status Status, pairs []probes.PairStatus, refresh time.Duration) view {
+	v := view{Status: status, Refresh: int(refresh / time.Millisecond), Uptime: span(status.Now.Sub(status.Started))}
+	tally := map[string]int{}
+	for i := range pairs {
+		r := newRow(&pairs[i], status.Now)
+		tally[r.State]++
+		p := pairs[i].Pair
+		if len(v.Targets) == 0 || v.Targets[len(v.Targets)-1].Name != p.Target {
+			v.Targets = append(v.Targets, targetView{Name: p.Target, Environment: p.Environment, Model: p.Model})
+		}
+		last := &v.Targets[len(v.Targets)-1]
+		last.Rows = append(last.Rows, r)
+	}
+	for _, state := range []string{"fail", "warn", "unknown", "waiting", "pass"} {
+		if tally[state] > 0 {
+			v.Counts = append(v.Counts, count{state, state, tally[state]})
+		}
+	}
+	return v
+}
+
+func newRow(p *probes.PairStatus, now time.Time) row {
+	r := row{
+		Probe: p.Pair.Probe, Kind: p.Kind, Active: p.Active, State: "waiting",
+		TTFTp50: dash, TTFTp99: dash, TPOTp50: dash, E2Ep99: dash, Output: dash, Success: dash, Samples: dash,
+		LastRun: "never", NextRun: dash,
+	}
+	switch {
+	case p.Paused:
+		r.NextRun = "paused"
+	case p.Active:
+		r.NextRun = "running"
+	case !p.NextStart.IsZero():
+		r.NextRun = "in " + span(p.NextStart.Sub(now))
+	}
+	if p.Last != nil {
+		r.LastRun = fmt.Sprintf("%s, %s ago", p.Last.Result, span(now.Sub(p.LastCompletion)))
+		r.State = string(p.Last.Verdict.State)
+		r.Reasons = reasons(p.Last)
+	}
+	if p.Result != nil {
+		fillResult(&r, p.Result)
+	}
+	// The last run speaks before the standing result: a target that has just
+	// gone down must not look well because of what it did before.
+	if p.Last != nil && (p.Last.Result == probes.RunFailed || p.Last.Result == probes.RunInvalid) {
+		r.State = string(p.Last.Verdict.State)
+		r.Reasons = reasons(p.Last)
+	}
+	return r
+}
+
+func fillResult(r *row, res *probes.Result) {
+	s := &res.Summary
+	r.State = string(res.Verdict.State)
+	r.Reasons = texts(res.Verdict.Reasons)
+	if res.Validity.State != probes.Valid {
+		r.Validity = string(res.Validity.State)
+		r.Reasons = append(r.Reasons, texts(res.Validity.Reasons)...)
+	}
+	ttft := s.Distribution(probes.TTFT)
+	r.TTFTp50 = millis(ttft.Get(probes.StatP50))
+	r.TTFTp99 = millis(ttft.Get(probes.StatP99))
+	r.Tail = ttft.N > 0 && !ttft.Enough(probes.StatP99)
+	r.TPOTp50 = millis(s.Distribution(probes.TPOT).Get(probes.StatP50))
+	r.E2Ep99 = millis(s.Distribution(probes.E2E).Get(probes.StatP99))
+	r.Samples = strconv.Itoa(ttft.N)
+	if v, ok := s.OutputThroughput.Get(); ok {
+		r.Output = number(v)
+	}
+	if v, ok := s.SuccessRatio.Get(); ok {
+		r.Success = percent(v)
+	}
+}
+
+func reasons(run *probes.Run) []string {
+	out := texts(run.Verdict.Reasons)
+	if run.Error != "" {
+		out = append([]string{run.Error}, out...)
+	}
+	return append(out, texts(run.Validity.Reasons)...)
+}
+
+func texts(reasons []probes.Reason) []string {
+	out := make([]string, 0, len(reasons))
+	for _, r := range reasons {
+		out = append(out, r.Text)
+	}
+	return out
+}
+
+// percent never rounds a failure away: 99.96 % is not 100 %.
+func percent(v float64) string {
+	text := strconv.FormatFloat(math.Floor(v*1000)/10, 'f', -1, 64)
+	return text + " %"
+}
+
+func number(v float64) string {
+	switch {
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+func millis(v probes.Optional[float64]) string {
+	seconds, ok := v.Get()
+	if !ok {
+		return dash
+	}
+	if seconds >= 10 {
+		return number(seconds) + " s"
+	}
+	return number(seconds*1000) + " ms"
+}
+
+// span writes a duration with one unit, as one would say it.
+func span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0 s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d d", int(d.Hours()/24))
+}
+
+// pairJSON is one pair on /api/v1/pairs. Times are RFC 3339; latencies seconds.
+type pairJSON struct {
+	Target      string                                 `json:"target"`
+	Pool        string                                 `json:"pool"`
+	Environment probes.Environment                     `json:"target_env"`
+	Model       string                                 `json:"model"`
+	Probe       string                                 `json:"probe"`
+	Kind        probes.Kind                            `json:"kind"`
+	Active      bool                                   `json:"active"`
+	Paused      bool                                   `json:"paused"`
+	NextStart   *time.Time                             `json:"next_start"`
+	LastRun     *runJSON                               `json:"last_run"`
+	Result      *resultJSON                            `json:"result"`
+	Latency     map[probes.Signal]*probes.Distribution `json:"latency_seconds,omitempty"`
+}
+
+type runJSON struct {
+	ID          string                 `json:"id"`
+	Start       time.Time              `json:"start"`
+	End         time.Time              `json:"end"`
+	Result      probes.RunResult       `json:"result"`
+	Error       string                 `json:"error,omitempty"`
+	Outcomes    map[probes.Outcome]int `json:"outcomes,omitempty"`
+	Verdict     probes.Verdict         `json:"verdict"`
+	Validity    probes.Validity        `json:"validity"`
+	Fingerprint string                 `json:"fingerprint,omitempty"`
+}
+
+type resultJSON struct {
+	CompletedAt      time.Time                `json:"completed_at"`
+	Verdict          probes.Verdict           `json:"verdict"`
+	Validity         probes.Validity          `json:"validity"`
+	Traps            []probes.Reason          `json:"traps,omitempty"`
+	SuccessRatio     probes.Optional[float64] `json:"success_ratio"`
+	OutputThroughput probes.Optional[float64] `json:"output_tokens_per_second"`
+	Requests         int                      `json:"requests"`
+	Completed        int                      `json:"completed"`
+}
+
+func newPairsJSON(pairs []probes.PairStatus) []pairJSON {
+	out := make([]pairJSON, 0, len(pairs))
+	for i := range pairs {
+		p := &pairs[i]
+		j := pairJSON{
+			Target: p.Pair.Target, Pool: p.Pair.Pool, Environment: p.Pair.Environment, Model: p.Pair.Model,
+			Probe: p.Pair.Probe, Kind: p.Kind, Active: p.Active, Paused: p.Paused,
+		}
+		if !p.NextStart.IsZero() {
+			j.NextStart = &p.NextStart
+		}
+		if r := p.Last; r != nil {
+			j.LastRun = &runJSON{r.ID, r.Start, r.End, r.Result, r.Error, r.Summary.Outcomes, r.Verdict, r.Validity, r.Fingerprint}
+		}
+		if r := p.Result; r != nil {
+			j.Result = &resultJSON{
+				CompletedAt: r.CompletedAt, Verdict: r.Verdict, Validity: r.Validity, Traps: r.Traps,
+				SuccessRatio: r.Summary.SuccessRatio, OutputThroughput: r.Summary.OutputThroughput,
+				Requests: r.Summary.Requests, Completed: r.Summary.Completed,
+			}
+			j.Latency = map[probes.Signal]*probes.Distribution{}
+			for signal, d := range r.Summary.Latency {
+				j.Latency[signal] = &d
+			}
+		}
+		out = append(out, j)
+	}
+	slices.SortFunc(out, func(a, b pairJSON) int {
+		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Probe, b.Probe))
+	})
+	return out
+}

@@ -1,0 +1,133 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// Source is where the pages get their facts.
+type Source interface {
+	// Pairs is a snapshot of all pairs, sorted by target and probe.
+	Pairs() []probes.PairStatus
+	// Status is the daemon's own state.
+	Status() Status
+}
+
+// Status is the daemon's own state at one instant.
+type Status struct {
+	Now         time.Time
+	Started     time.Time
+	Version     string
+	Ready       bool
+	Paused      bool
+	ConfigSHA   string
+	ReloadError string // why the last reload failed; empty when it did not
+	Banner      string // a line for every page, such as "simulated replicas"
+}
+
+// Orders are what the daemon can be told over HTTP; a nil order is off.
+type Orders struct {
+	Reload func(context.Context) error
+	Pause  func(paused bool)
+}
+
+// Options is what a handler is built from; Source and Metrics are required.
+type Options struct {
+	Source  Source
+	Metrics http.Handler
+	Orders  Orders
+	// Refresh is how often an open page asks again; 0 never.
+	Refresh time.Duration
+}
+
+//go:embed page.html
+var files embed.FS
+
+var page = template.Must(template.ParseFS(files, "page.html"))
+
+// Handler serves /, /metrics, /api/v1/pairs, /-/healthy, /-/ready and the orders.
+func Handler(o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		var out bytes.Buffer
+		if err := page.Execute(&out, newView(o.Source.Status(), o.Source.Pairs(), o.Refresh)); err != nil {
+			http.Error(w, fmt.Sprintf("draw page: %v", err), http.StatusInternalServerError)
+			return
+		}
+		secure(w.Header(), "text/html; charset=utf-8")
+		_, _ = out.WriteTo(w)
+	})
+	mux.Handle("GET /metrics", o.Metrics)
+	mux.HandleFunc("GET /api/v1/pairs", func(w http.ResponseWriter, _ *http.Request) {
+		body, err := json.MarshalIndent(newPairsJSON(o.Source.Pairs()), "", "  ")
+		if err != nil {
+			http.Error(w, fmt.Sprintf("encode pairs: %v", err), http.StatusInternalServerError)
+			return
+		}
+		secure(w.Header(), "application/json")
+		_, _ = w.Write(append(body, '\n'))
+	})
+	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "inferbeat is healthy.")
+	})
+	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
+		if !o.Source.Status().Ready {
+			http.Error(w, "inferbeat is not ready.", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "inferbeat is ready.")
+	})
+	handleOrders(mux, o.Orders)
+	return mux
+}
+
+func handleOrders(mux *http.ServeMux, orders Orders) {
+	const off = "this order is off; set web.enable_orders: true in the configuration"
+	order := func(path string, enabled bool, do func(*http.Request) (string, error)) {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+			if !enabled {
+				http.Error(w, off, http.StatusForbidden)
+				return
+			}
+			// A page of another site may send a form here with the user's
+			// credentials; browsers say so in this header.
+			if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+				http.Error(w, "orders are not taken from another site", http.StatusForbidden)
+				return
+			}
+			done, err := do(r)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			fmt.Fprintln(w, done)
+		})
+	}
+	order("/-/reload", orders.Reload != nil, func(r *http.Request) (string, error) {
+		return "configuration reloaded", orders.Reload(r.Context())
+	})
+	order("/-/pause", orders.Pause != nil, func(*http.Request) (string, error) {
+		orders.Pause(true)
+		return "all probing is paused", nil
+	})
+	order("/-/resume", orders.Pause != nil, func(*http.Request) (string, error) {
+		orders.Pause(false)
+		return "probing goes on", nil
+	})
+}
+
+func secure(h http.Header, contentType string) {
+	h.Set("Content-Type", contentType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
+}
