@@ -1,0 +1,78 @@
+package catalog
+
+import "slices"
+
+// Label names. Run and request ids, URLs, prompts and error texts are never
+// labels.
+const (
+	LabelTarget    = "target"
+	LabelPool      = "pool"
+	LabelTargetEnv = "target_env"
+	LabelModel     = "model"
+	LabelProbe     = "probe"
+
+	LabelOutcome  = "outcome"
+	LabelClass    = "class"
+	LabelResult   = "result"
+	LabelReason   = "reason"
+	LabelPhase    = "phase"
+	LabelSignal   = "signal"
+	LabelStat     = "stat"
+	LabelSLO      = "slo"
+	LabelSeverity = "severity"
+	LabelState    = "state"
+	LabelSink     = "sink"
+	LabelLevel    = "level"
+)
+
+// Label documents one label.
+type Label struct {
+	Name string
+	Help string
+	// Values is the closed list of values; nil when the configuration decides.
+	// The label result has two: of runs and of SLO events.
+	Values []string
+}
+
+// Labels lists the labels in the order they are documented.
+func Labels() []Label { return slices.Clone(labels) }
+
+// Values of the label outcome of inferbeat_requests_total.
+const (
+	OutcomeSuccess   = "success"
+	OutcomeError     = "error"
+	OutcomeDropped   = "dropped"
+	OutcomeCancelled = "cancelled"
+)
+
+// Values of the label result of inferbeat_slo_events_total.
+const (
+	ResultGood = "good"
+	ResultBad  = "bad"
+)
+
+var labels = []Label{
+	{LabelTarget, "Unique name of the target, from the configuration or discovery.", nil},
+	{LabelPool, "Replicas that serve the same thing; the target's name by default.", nil},
+	{LabelTargetEnv, "Environment of the target.", []string{"production", "staging", "development"}},
+	{LabelModel, "Model name that is sent in requests.", nil},
+	{LabelProbe, "Name of the probe.", nil},
+	{LabelOutcome, "How requests ended: by the server's success or failure, never sent by us, or cut by us.",
+		[]string{OutcomeSuccess, OutcomeError, OutcomeDropped, OutcomeCancelled}},
+	{LabelClass, "Why a request failed.", []string{
+		"http_4xx", "http_429", "http_5xx", "dns", "connect", "tls", "timeout_first_token", "timeout_idle",
+		"timeout_total", "truncated", "stream_error", "bad_response", "empty",
+	}},
+	{LabelResult, "Of runs: how they ended. Of SLO events: whether the promise was kept.",
+		[]string{"success", "failed", "invalid", "aborted", ResultGood, ResultBad}},
+	{LabelReason, "Why a scheduled run did not start.", []string{"overlap", "target_busy", "paused", "missed"}},
+	{LabelPhase, "Phase of setting up a new connection.", []string{"dns", "connect", "tls"}},
+	{LabelSignal, "Latency series: from sent, or from due (what a user of an open system feels).",
+		[]string{"ttft", "ttft_from_due", "tpot", "itl", "chunk_gap", "e2e", "e2e_from_due"}},
+	{LabelStat, "Statistic of a result.", []string{"mean", "p50", "p90", "p95", "p99", "max", "stddev"}},
+	{LabelSLO, "Name of an objective of the probe.", nil},
+	{LabelSeverity, "Severity of a limit.", []string{"info", "warning", "critical"}},
+	{LabelState, "State of targets.", []string{"active", "paused", "draining", "rejected"}},
+	{LabelSink, "Exporter inside the daemon.", nil},
+	{LabelLevel, "Level of a log line.", []string{"debug", "info", "warn", "error"}},
+}

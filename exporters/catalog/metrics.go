@@ -1,0 +1,148 @@
+package catalog
+
+import "slices"
+
+// Classic bucket bounds in seconds. They cannot be configured: mixed layouts
+// break every quantile over a fleet. No promise is judged by them.
+var (
+	// bucketsTTFT reach past ten minutes: a quantile must not stick at the top
+	// bound while a cold model loads.
+	bucketsTTFT = []float64{0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 320, 640}
+	bucketsTPOT = []float64{0.0025, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5}
+	bucketsGap  = slices.Concat(bucketsTPOT, []float64{5, 10})
+	bucketsE2E  = []float64{0.1, 0.2, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 60, 120, 240, 480, 960}
+	// bucketsSpeed are output tokens per second.
+	bucketsSpeed      = []float64{1, 2, 5, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200, 300, 500}
+	bucketsSendLag    = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1}
+	bucketsConnection = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+	bucketsSchedule   = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300}
+)
+
+var metrics = slices.Concat(requestMetrics, resultMetrics, lifecycleMetrics, daemonMetrics)
+
+// requestMetrics leave warm-up requests out, except for their own counter.
+var requestMetrics = []Metric{
+	requestHistogram(TimeToFirstToken, "Time from sending a request to its first token, streaming requests; of failed ones only those that timed out after a token.", bucketsTTFT, Lower),
+	requestHistogram(TimePerOutputToken, "Mean time per output token after the first, one observation per successful request with at least two tokens.", bucketsTPOT, Lower),
+	requestHistogram(InterTokenLatency, "Time between consecutive tokens of a successful streaming request, where the tokens of each chunk are known.", bucketsGap, Lower),
+	requestHistogram(ChunkGap, "Time between consecutive chunks of a successful streaming request, however many tokens a chunk holds.", bucketsGap, Lower),
+	requestHistogram(RequestDuration, "Time from sending a request to its last token, successful requests.", bucketsE2E, Lower),
+	row(Metric{Name: RequestOutputTokensPerSecond, Kind: Histogram, Stability: Alpha, Labels: identity, Buckets: bucketsSpeed, Updated: OnRequest, Staleness: Cumulative, Better: Higher,
+		Help: "Decode speed seen by one request, in output tokens per second."}),
+	row(Metric{Name: RequestSendLag, Kind: Histogram, Labels: []string{LabelProbe}, Buckets: bucketsSendLag, Updated: OnRequest, Staleness: Cumulative, Better: Lower,
+		Help: "Delay between the planned and the actual sending time of requests."}),
+	row(Metric{Name: ConnectionPhase, Kind: Histogram, Labels: slices.Concat(targetIdentity, []string{LabelPhase}), Buckets: bucketsConnection, Updated: OnRequest, Staleness: Cumulative, Better: Lower,
+		Help: "Duration of each phase of setting up a connection, new connections, failed ones included."}),
+	requestCounter(Requests, "Probe requests by outcome, counted when they end.", LabelOutcome),
+	requestCounter(RequestErrors, "Failed probe requests by error class.", LabelClass),
+	requestCounter(WarmupRequests, "Warm-up requests, of any outcome; no other request metric counts them."),
+	requestCounter(InputTokens, "Input tokens of successful requests."),
+	row(Metric{Name: CachedInputTokens, Kind: Counter, Stability: Alpha, Labels: identity, Updated: OnRequest, Staleness: Cumulative,
+		Help: "Input tokens that the server reported as read from its prefix cache, successful requests."}),
+	requestCounter(OutputTokens, "Output tokens of successful requests."),
+	row(Metric{Name: RequestsInFlight, Kind: Gauge, Labels: identity, Updated: OnScrape, Staleness: WithPair,
+		Help: "Requests sent and not finished."}),
+	row(Metric{Name: SLOEvents, Kind: Counter, Labels: pair(LabelSLO, LabelResult), Updated: OnRun, Staleness: Cumulative,
+		Help: "Requests of continuous probes that met (good) or missed (bad) an objective, counted when their run ends; errors are bad, dropped and cancelled requests and invalid runs are not counted."}),
+}
+
+func requestHistogram(name, help string, buckets []float64, better Better) Metric {
+	return row(Metric{Name: name, Kind: Histogram, Help: help, Labels: identity, Buckets: buckets,
+		Updated: OnRequest, Staleness: Cumulative, Better: better})
+}
+
+func requestCounter(name, help string, extra ...string) Metric {
+	return row(Metric{Name: name, Kind: Counter, Help: help, Labels: pair(extra...), Updated: OnRequest, Staleness: Cumulative})
+}
+
+// resultMetrics are exact values of the last result that can be believed: a
+// finished run, or the window of a continuous probe. An invalid run leaves them
+// as they were.
+var resultMetrics = []Metric{
+	result(ResultLatency, Lower, "Exact latency statistic of the last valid result.", LabelSignal, LabelStat),
+	result(ResultSamples, Neither, "Observations behind the last valid result.", LabelSignal),
+	result(ResultTailRatio, Lower, "p99 divided by mean in the last valid result.", LabelSignal),
+	result(ResultRequestsPerSecond, Higher, "Successful requests per second in the last valid result."),
+	result(ResultInputTokensPerSecond, Higher, "Input tokens per second in the last valid result."),
+	result(ResultOutputTokensPerSecond, Higher, "Output tokens per second in the last valid result."),
+	result(ResultTotalTokensPerSecond, Higher, "Input and output tokens per second in the last valid result."),
+	result(ResultPeakOutputTokensPerSecond, Higher, "Highest one-second output token rate in the last valid result."),
+	result(ResultOfferedRequestsPerSecond, Neither, "Request rate that the probe planned; +Inf for a burst, absent in a closed loop."),
+	result(ResultAchievedRequestsPerSecond, Neither, "Request rate that the prober reached; below the offered rate it was the prober that was slow."),
+	alphaResult(ResultGoodputRequestsPerSecond, Higher, "Requests per second that met every objective."),
+	result(ResultConcurrency, Neither, "Sum of request durations divided by the result's duration."),
+	result(ResultMaxConcurrentRequests, Neither, "Highest number of requests in flight."),
+	result(ResultSLOAttainment, Higher, "Share of requests that met an objective.", LabelSLO),
+	result(ResultSuccess, Higher, "Successful share of the requests that succeeded or failed."),
+	result(ResultInputTokensMean, Neither, "Mean input tokens per successful request."),
+	result(ResultOutputTokensMean, Neither, "Mean output tokens per successful request; absent when requests were cut."),
+	result(ResultDuration, Neither, "Duration of the last valid result."),
+	result(ResultTimestamp, Neither, "Unix time at which the last valid result was complete."),
+	result(ResultAcceptLength, Higher, "Tokens per speculative verify step, bonus token included."),
+	result(ResultPrefixCacheHit, Higher, "Share of input tokens served from the prefix cache."),
+	result(ResultSuspect, Lower, "1 if the last valid result is only shown with reasons to doubt it, else 0."),
+}
+
+func result(name string, better Better, help string, extra ...string) Metric {
+	return row(Metric{Name: name, Kind: Gauge, Help: help, Labels: pair(extra...), Updated: OnResult, Staleness: WithResult, Better: better})
+}
+
+func alphaResult(name string, better Better, help string) Metric {
+	return row(Metric{Name: name, Kind: Gauge, Stability: Alpha, Help: help, Labels: identity, Updated: OnResult, Staleness: WithResult, Better: better})
+}
+
+var lifecycleMetrics = []Metric{
+	row(Metric{Name: Runs, Kind: Counter, Labels: pair(LabelResult), Updated: OnRun, Staleness: Cumulative,
+		Help: "Finished runs by result."}),
+	row(Metric{Name: RunSkips, Kind: Counter, Labels: pair(LabelReason), Updated: OnRun, Staleness: Cumulative,
+		Help: "Scheduled runs that did not start."}),
+	lifecycle(RunActive, OnRun, "1 while a run of the pair is in progress, else 0."),
+	lifecycle(RunLastStart, OnRun, "Unix time at which a run last started; absent before the first."),
+	lifecycle(RunLastCompletion, OnRun, "Unix time at which a run last ended, however it ended; absent before the first."),
+	lifecycle(RunLastSuccess, OnRun, "Unix time at which a run last ended successfully; absent before the first."),
+	lifecycle(RunNextStart, OnRun, "Unix time of the next planned start; absent when none is planned."),
+	lifecycle(RunLastDuration, OnRun, "Duration of the last run, whatever its result."),
+	lifecycle(ProbeUp, OnRun, "1 if the last run had a successful request, 0 if it had none; absent before the first run."),
+	lifecycle(ProbeInterval, OnConfig, "Planned time between starts; absent for a probe without a schedule."),
+	lifecycle(ProbeStaleAfter, OnConfig, "Age after which the pair counts as stale; absent while paused."),
+	lifecycle(ProbeRegistered, OnConfig, "Unix time at which the pair was first known."),
+	lifecycle(ProbePaused, OnConfig, "1 while the pair is paused, else 0."),
+	lifecycle(ConsecutiveFailures, OnRun, "Runs in a row that failed up to now."),
+	lifecycle(SLOObjective, OnConfig, "Share of good events that an objective asks for.", LabelSLO),
+	lifecycle(SLOWindow, OnConfig, "Length of an objective's rolling window.", LabelSLO),
+	lifecycle(SLOLatencyLimit, OnConfig, "Latency up to which a request is good.", LabelSLO, LabelSignal),
+	lifecycle(LatencyThreshold, OnConfig, "Latency above which a result breaches a limit; those of tpot and itl are absent while the result's mean output is too short to judge them.", LabelSignal, LabelStat, LabelSeverity),
+	lifecycle(TailRatioThreshold, OnConfig, "p99/mean at which a result breaches a limit; absent as inferbeat_latency_threshold_seconds.", LabelSignal, LabelSeverity),
+}
+
+func lifecycle(name string, updated Updated, help string, extra ...string) Metric {
+	return row(Metric{Name: name, Kind: Gauge, Help: help, Labels: pair(extra...), Updated: updated, Staleness: WithPair})
+}
+
+var daemonMetrics = []Metric{
+	row(Metric{Name: BuildInfo, Kind: Info, Stability: Stable, Labels: []string{"version", "revision", "goversion"}, Updated: OnStart, Staleness: WithProcess,
+		Help: "Build facts."}),
+	row(Metric{Name: ConfigInfo, Kind: Info, Stability: Stable, Labels: []string{"sha256"}, Updated: OnConfig, Staleness: WithProcess,
+		Help: "Hash of the loaded configuration."}),
+	row(Metric{Name: TargetInfo, Kind: Info, Labels: slices.Concat(targetIdentity, []string{"backend", "site"}), Updated: OnConfig, Staleness: WithPair,
+		Help: "Facts about a target, and those of its labels that the configuration allows."}),
+	row(Metric{Name: ProbeInfo, Kind: Info, Updated: OnConfig, Staleness: WithPair,
+		Labels: []string{LabelProbe, "kind", "workload", "dataset", "arrivals", "rate", "concurrency", "input_tokens", "output_tokens", "cache", "stream"},
+		Help:   "Facts about a probe."}),
+	daemon(ConfigReloadSuccessful, Gauge, Stable, OnConfig, "1 if the last load or reload of the configuration succeeded, else 0."),
+	daemon(ConfigReloadTimestamp, Gauge, Stable, OnConfig, "Unix time of the last successful load or reload."),
+	daemon(Targets, Gauge, Beta, OnConfig, "Targets by state.", LabelState),
+	daemon(SchedulerLastTick, Gauge, Stable, OnSchedule, "Unix time of the scheduler's last tick."),
+	row(Metric{Name: SchedulerLag, Kind: Histogram, Buckets: bucketsSchedule, Updated: OnRun, Staleness: WithProcess, Better: Lower,
+		Help: "Delay between the planned and the actual start of runs."}),
+	daemon(MetricsSeries, Gauge, Beta, OnScrape, "Series exposed at this scrape."),
+	daemon(MetricsSeriesLimit, Gauge, Beta, OnConfig, "Configured limit of the series of all pairs."),
+	daemon(LogMessages, Counter, Beta, OnScrape, "Log lines by level.", LabelLevel),
+	daemon(ExporterDroppedEvents, Counter, Beta, OnScrape, "Events that an exporter lost because its queue was full.", LabelSink),
+	daemon(ExporterErrors, Counter, Beta, OnScrape, "Events that an exporter could not export.", LabelSink),
+	daemon(Panics, Counter, Beta, OnScrape, "Panics that were contained."),
+}
+
+func daemon(name string, kind Kind, stability Stability, updated Updated, help string, labels ...string) Metric {
+	return row(Metric{Name: name, Kind: kind, Stability: stability, Help: help, Labels: labels, Updated: updated, Staleness: WithProcess})
+}
