@@ -53,6 +53,9 @@ type Connection struct {
 	Proxy   string
 	TLS     TLS
 	APIKey  Secret
+	// APIKeyFile is where APIKey is read from before each run; empty when it was
+	// given as it is.
+	APIKeyFile string
 	Headers map[string]Secret // sent as they are; names are not secret
 }
 

@@ -1,0 +1,94 @@
+package config
+
+import (
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// Source is where a configuration comes from, in the order of precedence.
+type Source struct {
+	Files []string // YAML; a later one wins over an earlier one
+	Env   []string // NAME=value, as os.Environ gives it; wins over files
+	// Overrides come from flags and win over everything. Keys are dotted, e.g.
+	// web.listen_address or targets.gw.url; a value may be a whole section.
+	Overrides map[string]any
+}
+
+// Checks ask the stages what this package cannot know. A nil check passes.
+type Checks struct {
+	Backend         func(name string) error
+	AcceptsTokenIDs func(backend string) bool
+	Schedule        func(probes.Schedule) error
+	Workload        func(probes.Workload) error
+	Arrivals        func(probes.Arrivals) error
+}
+
+// Config is a valid configuration. It is never changed after [Load].
+type Config struct {
+	Web           Web
+	Log           Log
+	Metrics       Metrics
+	Results       Results
+	ShutdownGrace time.Duration
+	Pause         bool
+	// Environments holds production, staging, development and the user's own,
+	// with the limits of their class filled in.
+	Environments map[string]Environment
+
+	doc     document
+	set     map[string]position
+	targets []probes.Target
+	specs   []probes.Spec
+	pairs   []Pair
+}
+
+// Pair is one probe on one target, as it is executed.
+type Pair struct {
+	Target probes.Target // with the pair's time-outs
+	Spec   probes.Spec
+}
+
+// Pairs lists every probe of every target, sorted by target; the probes of a
+// target are in the order of its probes key.
+func (c *Config) Pairs() []Pair { return c.pairs }
+
+// Targets lists the targets, sorted by name. Their time-outs are those that the
+// target itself sets; see [Config.Pairs].
+func (c *Config) Targets() []probes.Target { return c.targets }
+
+// Probes lists the probes, sorted by name.
+func (c *Config) Probes() []probes.Spec { return c.specs }
+
+// Default is the configuration of an empty file.
+func Default() *Config {
+	c, err := Load(Source{}, Checks{})
+	if err != nil {
+		panic("config: the defaults are not valid: " + err.Error())
+	}
+	return c
+}
+
+// Load reads, merges and checks a configuration. It reads files and changes
+// nothing. The error is [Problems].
+func Load(src Source, checks Checks) (*Config, error) {
+	l := &loader{where: map[string]position{}, env: environ(src.Env), checks: checks}
+	for _, name := range src.Files {
+		l.file(name)
+	}
+	l.variables()
+	l.overrides(src.Overrides)
+	doc, err := l.merge()
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{doc: doc, set: l.where}
+	if !l.unreadable {
+		b := &builder{loader: l, doc: &c.doc, cfg: c}
+		b.build()
+	}
+	if len(l.problems) > 0 {
+		return nil, l.problems.sorted()
+	}
+	return c, nil
+}

@@ -1,0 +1,269 @@
+package config
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// The types below are the configuration file. Their tags are all that the reader
+// and REFERENCE.md know:
+//
+//	yaml     the key
+//	doc      what it means
+//	default  the value of a key that is not written
+//	enum     the name of a closed list in enums
+//	min      smallest number; ">0" excludes zero; "any" allows negative ones
+//	as       what a string or number stands for: path, url, ratio, rate
+//	scalar   the key that a bare value stands for in place of a mapping
+
+// document is a whole file.
+type document struct {
+	Web           Web                    `yaml:"web" doc:"The page, the API and /metrics."`
+	Log           Log                    `yaml:"log" doc:"The daemon's own log."`
+	Metrics       Metrics                `yaml:"metrics" doc:"What is exported to Prometheus."`
+	Results       Results                `yaml:"results" doc:"The results file."`
+	ShutdownGrace time.Duration          `yaml:"shutdown_grace" default:"30s" doc:"How long running probes may take to end after SIGTERM before their requests are cut."`
+	Pause         bool                   `yaml:"pause" default:"false" doc:"Start no run at all."`
+	Environments  map[string]Environment `yaml:"environments" doc:"Safety limits by environment. production, staging and development exist always; any other name needs a class. A limit that is not written is the one of the class. Limits hold for each target of the environment."`
+	Workloads     map[string]workload    `yaml:"workloads" doc:"What is asked, by name."`
+	Probes        map[string]probe       `yaml:"probes" doc:"When and how it is asked, and what is promised, by name."`
+	Targets       named[target]          `yaml:"targets" doc:"The replicas that are probed: a list, merged by name."`
+}
+
+// named is a list in the file whose entries have a name, by which they merge.
+type named[T any] map[string]T
+
+func (named[T]) isNamed() {}
+
+var (
+	namedType    = reflect.TypeFor[interface{ isNamed() }]()
+	secretType   = reflect.TypeFor[probes.Secret]()
+	durationType = reflect.TypeFor[time.Duration]()
+)
+
+// Web is how the daemon is reached.
+type Web struct {
+	ListenAddress string `yaml:"listen_address" default:"127.0.0.1:9799" doc:"host:port to listen on; an IPv6 host in brackets."`
+	ConfigFile    string `yaml:"config_file" as:"path" doc:"TLS and authentication, in the format of the Prometheus exporter toolkit."`
+	EnableReload  bool   `yaml:"enable_reload" default:"false" doc:"Allow POST /-/reload. SIGHUP works always."`
+	ExternalURL   string `yaml:"external_url" as:"url" doc:"Where users reach the page, when that is not the listen address."`
+}
+
+// Log is the daemon's own log.
+type Log struct {
+	Level  string `yaml:"level" enum:"level" default:"info" doc:"Least severe message that is written."`
+	Format string `yaml:"format" enum:"format" default:"logfmt" doc:"Form of a line."`
+}
+
+// Metrics is what is exported to Prometheus.
+type Metrics struct {
+	Histograms string `yaml:"histograms" enum:"histograms" default:"auto" doc:"auto exports classic and native histograms up to 200 pairs, and native ones alone beyond."`
+	MaxSeries  int    `yaml:"max_series" default:"200k" min:"1" doc:"Most series that may be exported."`
+}
+
+// Results is the file that every finished run is appended to.
+type Results struct {
+	Path    string `yaml:"path" as:"path" doc:"JSONL file; without it none is written."`
+	Details bool   `yaml:"details" default:"false" doc:"Add the arrays of single requests to each line."`
+}
+
+// Environment is a class of targets and the limits that no probe may exceed on
+// one of them. Zero is no limit.
+type Environment struct {
+	Class           probes.Environment `yaml:"class" enum:"environment" doc:"What it is; required for names of your own."`
+	Kinds           []string           `yaml:"kinds" enum:"kind" doc:"Probe kinds that may run. production: canary; others: all."`
+	MaxInFlight     int                `yaml:"max_in_flight" min:"1" doc:"Requests in flight. production: 1; staging: 512; development: no limit."`
+	MaxRate         float64            `yaml:"max_rate" as:"rate" min:">0" doc:"Requests per second; inf is no limit. production: 1; others: no limit."`
+	MaxInputTokens  int                `yaml:"max_input_tokens" min:"1" doc:"Length of a prompt. production: 8k; others: no limit."`
+	MaxOutputTokens int                `yaml:"max_output_tokens" min:"1" doc:"Length of an answer. production: 256; others: no limit."`
+	TokensPerDay    int                `yaml:"tokens_per_day" min:"1" doc:"Prompt and answer tokens of all scheduled probes of a target. production: 5M; others: no limit."`
+	Allow           []string           `yaml:"allow" enum:"allow" doc:"Calls that change the server's state. production and staging: none; development: all."`
+}
+
+type workload struct {
+	Dataset           string         `yaml:"dataset" enum:"dataset" default:"random" doc:"random is random text, random-ids random token ids, sharegpt a file of conversations."`
+	Path              string         `yaml:"path" as:"path" doc:"File of the dataset (sharegpt)."`
+	InputTokens       int            `yaml:"input_tokens" default:"512" min:"1" doc:"Prompt length (random, random-ids)."`
+	OutputTokens      int            `yaml:"output_tokens" default:"128" min:"1" doc:"Answer length (random, random-ids)."`
+	RangeRatio        float64        `yaml:"range_ratio" default:"1" doc:"Lengths are uniform between this share of the full length and the full length, as in sglang; 1 makes all equal."`
+	FixedOutputTokens int            `yaml:"fixed_output_tokens" min:"1" doc:"Answer length in place of the dataset's (sharegpt)."`
+	ContextTokens     int            `yaml:"context_tokens" min:"1" doc:"Leave out conversations longer than this (sharegpt)."`
+	Tokenizer         string         `yaml:"tokenizer" enum:"tokenizer" default:"server" doc:"server asks the target to count; approx estimates, and marks its results."`
+	VocabSize         int            `yaml:"vocab_size" min:"1" doc:"Token ids are below it (random-ids)."`
+	TokenIDs          bool           `yaml:"token_ids" default:"false" doc:"Send prompts as token ids; only some backends take them."`
+	Cache             string         `yaml:"cache" enum:"cache" default:"cold" doc:"What is expected of the prefix cache: cold salts every prompt, warm repeats the same prompts on purpose, shared shares prefixes on purpose."`
+	Seed              int64          `yaml:"seed" default:"1" min:"any" doc:"Fixes lengths, texts and arrival gaps."`
+	Temperature       float64        `yaml:"temperature" default:"0" doc:"Sampling temperature."`
+	TopP              float64        `yaml:"top_p" min:">0" doc:"Nucleus sampling, at most 1; not sent when not written."`
+	IgnoreEOS         bool           `yaml:"ignore_eos" default:"true" doc:"Force the full answer length, where the backend can."`
+	Stream            bool           `yaml:"stream" default:"true" doc:"Ask for a stream; without it there is no TTFT, TPOT or ITL."`
+	ExtraBody         map[string]any `yaml:"extra_body" doc:"Merged over the request body. It is part of the results: it must hold no secret, and ${NAME} is not replaced in it."`
+	LoRA              string         `yaml:"lora" doc:"LoRA adapter to ask for."`
+}
+
+type probe struct {
+	Kind           string        `yaml:"kind" enum:"kind" doc:"Required. canary: a few requests often, judged over a window. load: a benchmark, judged by itself."`
+	Every          time.Duration `yaml:"every" min:">0" doc:"Time between two starts. Without every and schedule the probe runs only when asked."`
+	Schedule       string        `yaml:"schedule" doc:"Cron expression of five fields, in place of every."`
+	Timezone       string        `yaml:"timezone" doc:"IANA name of the schedule's time zone; UTC when not written."`
+	AllowParallel  bool          `yaml:"allow_parallel" default:"false" doc:"Start although another probe is running on the target."`
+	Workload       string        `yaml:"workload" doc:"Required: name of a workload."`
+	NumPrompts     int           `yaml:"num_prompts" min:"1" doc:"Measured requests of a run. canary: 1; load needs it, or a duration."`
+	Duration       time.Duration `yaml:"duration" min:">0" doc:"Stop sending and cut what is in flight after this time."`
+	RequestRate    float64       `yaml:"request_rate" as:"rate" min:">0" doc:"Requests per second, or inf for all at once."`
+	Arrivals       string        `yaml:"arrivals" enum:"arrivals" doc:"How due times follow each other. poisson with a finite request_rate, burst with inf, gamma with burstiness or cv, closed with max_concurrency alone; a canary with none of these sends one after the other."`
+	Burstiness     float64       `yaml:"burstiness" min:">0" doc:"Shape of gamma arrivals, as in vLLM: 1 is Poisson, smaller is burstier."`
+	CV             float64       `yaml:"cv" min:">0" doc:"Coefficient of variation of gamma arrivals, in place of burstiness: 1/sqrt(burstiness)."`
+	MaxConcurrency int           `yaml:"max_concurrency" min:"1" doc:"Most requests in flight; workers of a closed loop. No bound when not written."`
+	Warmup         warmup        `yaml:"warmup" scalar:"duration" doc:"Load before the measurement, counted apart: a duration, or a mapping. load: 1 request; canary: none."`
+	Timeouts       timeouts      `yaml:"timeouts" doc:"Bounds of one request; 0 is no bound. A target's own win over a probe's. canary: connect 5s, first_token 30s, idle 1m, total 2m; load: connect 10s, first_token 5m, idle 6m, total 30m."`
+	SLOs           named[slo]    `yaml:"slos" doc:"Promises about single requests: a list, merged by name, of at most 8."`
+	Limits         limits        `yaml:"limits" enum:"signal" doc:"Promises about statistics of a result, by signal."`
+	Window         window        `yaml:"window" doc:"What a canary's result is computed from."`
+	StaleAfter     time.Duration `yaml:"stale_after" min:">0" doc:"Age at which a result no longer stands. 3 intervals and a time-out, at least 15m for a canary and 1h for others; the interval of a schedule is its longest gap by day."`
+	KeepText       bool          `yaml:"keep_text" default:"false" doc:"Keep the generated text in the results."`
+}
+
+type warmup struct {
+	Requests int           `yaml:"requests" doc:"How many requests."`
+	Duration time.Duration `yaml:"duration" doc:"How long."`
+}
+
+type timeouts struct {
+	Connect    time.Duration `yaml:"connect" doc:"DNS, TCP and TLS together."`
+	FirstToken time.Duration `yaml:"first_token" doc:"From sent to the first token; heartbeats do not count."`
+	Idle       time.Duration `yaml:"idle" doc:"Longest silence once the request is sent, the wait for the first byte included; any byte counts as life."`
+	Total      time.Duration `yaml:"total" doc:"From sent to the end of the answer."`
+}
+
+type slo struct {
+	Name      string        `yaml:"name" doc:"Required."`
+	Objective float64       `yaml:"objective" as:"ratio" min:">0" doc:"Required: share of requests that must be good, e.g. 99%. Good is successful and below every bound."`
+	Window    time.Duration `yaml:"window" default:"30d" min:">0" doc:"Over which the share is taken."`
+	TTFT      time.Duration `yaml:"ttft" min:">0" doc:"Bound of the time to the first token."`
+	TPOT      time.Duration `yaml:"tpot" min:">0" doc:"Bound of the time per output token."`
+	E2E       time.Duration `yaml:"e2e" min:">0" doc:"Bound of the time to the last token."`
+}
+
+type limits map[string]signalLimits
+
+type signalLimits struct {
+	Mean      severities[time.Duration] `yaml:"mean" scalar:"warning" doc:"Mean."`
+	P50       severities[time.Duration] `yaml:"p50" scalar:"warning" doc:"Median."`
+	P90       severities[time.Duration] `yaml:"p90" scalar:"warning" doc:"90th percentile."`
+	P95       severities[time.Duration] `yaml:"p95" scalar:"warning" doc:"95th percentile."`
+	P99       severities[time.Duration] `yaml:"p99" scalar:"warning" doc:"99th percentile."`
+	Max       severities[time.Duration] `yaml:"max" scalar:"warning" doc:"Largest."`
+	Stddev    severities[time.Duration] `yaml:"stddev" scalar:"warning" doc:"Standard deviation."`
+	TailRatio severities[float64]       `yaml:"tail_ratio" scalar:"warning" doc:"p99 divided by the mean, a plain number."`
+}
+
+// severities are the bounds of one statistic; a bare value is the warning.
+type severities[T time.Duration | float64] struct {
+	Info     T `yaml:"info" min:">0" doc:"Worth knowing."`
+	Warning  T `yaml:"warning" min:">0" doc:"What a bare value means."`
+	Critical T `yaml:"critical" min:">0" doc:"Worth waking somebody."`
+}
+
+type window struct {
+	MinSamples int           `yaml:"min_samples" default:"100" min:"1" doc:"The last so many requests."`
+	MaxAge     time.Duration `yaml:"max_age" default:"6h" min:">0" doc:"None older than this."`
+}
+
+type target struct {
+	Name            string                   `yaml:"name" doc:"Required and unique."`
+	Pool            string                   `yaml:"pool" doc:"Replicas that serve the same thing; the name when not written."`
+	Environment     string                   `yaml:"environment" default:"production" doc:"Name of an environment; the strictest one when not written."`
+	Backend         string                   `yaml:"backend" doc:"Required: wire dialect, named as in bench_serving."`
+	URL             string                   `yaml:"url" as:"url" doc:"Required: scheme://host[:port][/prefix], without user, password, query or fragment."`
+	Path            string                   `yaml:"path" doc:"Request path in place of the backend's."`
+	Model           string                   `yaml:"model" doc:"Model to ask for; asked from /v1/models when not written."`
+	APIKey          probes.Secret            `yaml:"api_key" doc:"Sent as bearer token. Better api_key_file or ${NAME}."`
+	APIKeyFile      string                   `yaml:"api_key_file" as:"path" doc:"File that holds the key; read again before each run, so that keys can rotate."`
+	Headers         map[string]probes.Secret `yaml:"headers" doc:"Request headers. Their values are treated as secrets."`
+	Labels          map[string]string        `yaml:"labels" doc:"Facts that are exported with the target, e.g. gpu."`
+	Connection      string                   `yaml:"connection" enum:"connection" default:"reuse" doc:"reuse takes an idle connection when there is one; new dials for every request."`
+	FollowRedirects bool                     `yaml:"follow_redirects" default:"false" doc:"Follow redirects; credentials never travel to another host."`
+	Proxy           string                   `yaml:"proxy" default:"none" doc:"none, env (HTTPS_PROXY and its like) or a URL without credentials."`
+	TLS             tlsOptions               `yaml:"tls" doc:"Options of an https URL."`
+	Timeouts        timeouts                 `yaml:"timeouts" doc:"Bounds of one request, in place of the probe's."`
+	Probes          []string                 `yaml:"probes" doc:"Required: names of the probes to run; [] for none."`
+}
+
+type tlsOptions struct {
+	CAFile             string `yaml:"ca_file" as:"path" doc:"Authorities to trust, in place of the system's."`
+	CertFile           string `yaml:"cert_file" as:"path" doc:"Client certificate."`
+	KeyFile            string `yaml:"key_file" as:"path" doc:"Its key."`
+	ServerName         string `yaml:"server_name" doc:"Name to verify and to send as SNI, in place of the URL's host."`
+	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" default:"false" doc:"Do not verify the certificate."`
+}
+
+// enums are the closed lists. Those of the vocabulary are taken from it, so that
+// a new kind or signal needs no change here.
+var enums = map[string][]string{
+	"level":       {"debug", "info", "warn", "error"},
+	"format":      {"logfmt", "json"},
+	"histograms":  {"auto", "classic", "native"},
+	"allow":       {"flush_cache"},
+	"dataset":     {"random", "random-ids", "sharegpt"},
+	"tokenizer":   {"server", "approx"},
+	"cache":       {string(probes.CacheCold), string(probes.CacheWarm), string(probes.CacheShared)},
+	"connection":  {string(probes.ConnectionReuse), string(probes.ConnectionNew)},
+	"environment": words(probes.Environments),
+	"kind":        words(probes.Kinds),
+	"arrivals":    words(probes.ArrivalProcesses),
+	"signal":      words(probes.Signals),
+}
+
+func words[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, w := range list {
+		out[i] = string(w)
+	}
+	return out
+}
+
+// field is a place of the schema: a type and the tags of the key that leads to it.
+type field struct {
+	key string
+	typ reflect.Type
+	tag reflect.StructTag
+}
+
+var root = field{typ: reflect.TypeFor[document]()}
+
+func (f field) isNamed() bool { return f.typ.Kind() == reflect.Map && f.typ.Implements(namedType) }
+
+func (f field) isInt() bool { return f.typ.Kind() == reflect.Int || f.typ.Kind() == reflect.Int64 }
+
+func (f field) isFloat() bool { return f.typ.Kind() == reflect.Float64 }
+
+// elem is the place of a map's or a list's entries.
+func (f field) elem() field { return field{typ: f.typ.Elem()} }
+
+// secret reports whether the value must not be printed as it was written.
+func (f field) secret() bool { return f.typ == secretType || f.tag.Get("as") == "url" }
+
+// fields lists the keys of a struct in the order they are documented.
+func (f field) fields() []field {
+	var out []field
+	for sf := range f.typ.Fields() {
+		out = append(out, field{key: sf.Tag.Get("yaml"), typ: sf.Type, tag: sf.Tag})
+	}
+	return out
+}
+
+// child finds a key of a struct.
+func (f field) child(key string) (field, bool) {
+	if f.typ == nil || f.typ.Kind() != reflect.Struct {
+		return field{}, false
+	}
+	for _, c := range f.fields() {
+		if c.key == key {
+			return c, true
+		}
+	}
+	return field{}, false
+}

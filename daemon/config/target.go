@@ -1,0 +1,318 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+func (b *builder) target(name string, t *target) {
+	path := "targets[" + name + "]"
+	t.Pool = or(t.Pool, name)
+	out := probes.Target{
+		Name: name, Pool: t.Pool, Site: t.Environment, Environment: b.environment(path, t), Backend: t.Backend,
+		BaseURL: b.baseURL(path, t), Path: t.Path, Model: t.Model, Labels: b.labels(path, t),
+		Connection: probes.Connection{
+			Policy: probes.ConnectionPolicy(t.Connection), FollowRedirects: t.FollowRedirects, Proxy: t.Proxy,
+			TLS: probes.TLS(t.TLS), APIKey: t.APIKey, APIKeyFile: t.APIKeyFile, Headers: t.Headers,
+		},
+		Timeouts: probes.Timeouts(t.Timeouts),
+	}
+	if b.required(path, "backend", t.Backend != "") && b.checks.Backend != nil {
+		if err := b.checks.Backend(t.Backend); err != nil {
+			b.report(path+".backend", "%v", err)
+		}
+	}
+	if t.Path != "" && !strings.HasPrefix(t.Path, "/") {
+		b.report(path+".path", "must start with /")
+	}
+	b.tls(path, t)
+	b.proxy(path, t)
+	out = b.credentials(path, out)
+	b.cfg.targets = append(b.cfg.targets, out)
+	b.pairsOf(path, t, out)
+}
+
+func (b *builder) environment(path string, t *target) probes.Environment {
+	e, ok := b.doc.Environments[t.Environment]
+	if !ok && t.Environment != "" {
+		b.report(path+".environment", "there is no environment %q%s", t.Environment, didYouMean(t.Environment, sortedKeys(b.doc.Environments)))
+	}
+	return e.Class
+}
+
+func (b *builder) baseURL(path string, t *target) string {
+	if !b.required(path, "url", t.URL != "") {
+		return ""
+	}
+	u, err := parseURL(t.URL)
+	if err != nil {
+		b.report(path+".url", "%v", err)
+	}
+	t.URL = u
+	return u
+}
+
+// parseURL accepts scheme://host[:port][/prefix] and takes trailing slashes off.
+// Its errors never hold any part of the URL: where a password was put is what
+// could not be parsed.
+func parseURL(text string) (string, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil && strings.Count(text, ":") > 2 && !strings.Contains(text, "["):
+		return "", errors.New("is not a URL; an IPv6 address needs brackets, e.g. http://[::1]:8000")
+	case err != nil:
+		return "", errors.New("is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", errors.New("must start with http:// or https://")
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "", errors.New("must not hold a user, a password, a query or a fragment: send credentials with api_key_file or headers")
+	case u.Hostname() == "":
+		return "", errors.New("needs a host")
+	case strings.Contains(u.Hostname(), ":") && !strings.HasPrefix(u.Host, "["):
+		return "", errors.New("holds an IPv6 address, which needs brackets, e.g. http://[::1]:8000")
+	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !validPort(u.Port()):
+		return "", errors.New("needs a port from 1 to 65535 after the colon")
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+// BaseURL makes the URL of a target from --host and --port. The host may be an
+// IPv6 address with or without brackets.
+func BaseURL(host string, port int) (string, error) {
+	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	switch {
+	case host == "":
+		return "", errors.New("parse host: it is empty")
+	case port == 0 && strings.Count(host, ":") > 1 && !strings.HasPrefix(host, "["):
+		return "", fmt.Errorf("parse host: no port given, and %s is ambiguous: write [::1]:8000, or give the port apart", host)
+	case port == 0:
+		return parseURL("http://" + host)
+	case !validPort(strconv.Itoa(port)):
+		return "", fmt.Errorf("parse port: %d is not from 1 to 65535", port)
+	case strings.Count(bare, ":") == 1:
+		return "", fmt.Errorf("parse host: %s holds a port of its own", host)
+	}
+	return parseURL("http://" + net.JoinHostPort(strings.Replace(bare, "%", "%25", 1), strconv.Itoa(port)))
+}
+
+func validPort(text string) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n > 0 && n < 65536
+}
+
+func checkListenAddress(text string) error {
+	_, port, err := net.SplitHostPort(text)
+	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+		return errors.New("must be host:port, e.g. 127.0.0.1:9799 or [::1]:9799")
+	}
+	return nil
+}
+
+// taken are label names that the exporter or Prometheus itself sets.
+var taken = []string{
+	"target", "pool", "target_env", "model", "probe", "engine", "engine_version", "endpoint", "service",
+	"namespace", "pod", "container", "job", "instance", "env", "cluster",
+}
+
+func (b *builder) labels(path string, t *target) map[string]string {
+	for _, name := range sortedKeys(t.Labels) {
+		if slices.Contains(taken, name) || strings.HasPrefix(name, "__") {
+			b.report(join(path+".labels", name), "is a name that Prometheus or the exporter sets: choose another one")
+		}
+	}
+	return t.Labels
+}
+
+func (b *builder) tls(path string, t *target) {
+	o, at := t.TLS, path+".tls"
+	if o != (tlsOptions{}) && strings.HasPrefix(t.URL, "http:") {
+		b.report(at, "has no effect: the url is not https")
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") && b.sound(at) {
+		b.report(at, "needs cert_file and key_file together")
+	}
+	b.readable(at+".ca_file", o.CAFile)
+	b.readable(at+".cert_file", o.CertFile)
+	b.readable(at+".key_file", o.KeyFile)
+}
+
+func (b *builder) proxy(path string, t *target) {
+	if t.Proxy == "none" || t.Proxy == "env" || t.Proxy == "" {
+		return
+	}
+	if _, err := parseURL(t.Proxy); err != nil {
+		b.report(path+".proxy", "must be none, env or the URL of a proxy without credentials (those go into HTTPS_PROXY, with env)")
+	}
+}
+
+func (b *builder) credentials(path string, t probes.Target) probes.Target {
+	if b.set(path+".api_key") && b.set(path+".api_key_file") {
+		b.report(path+".api_key_file", "must not be written beside api_key")
+	}
+	for name := range t.Connection.Headers {
+		if strings.EqualFold(name, "Authorization") && (b.set(path+".api_key") || b.set(path+".api_key_file")) {
+			b.report(join(path+".headers", name), "must not be written beside api_key or api_key_file, which set it")
+		}
+	}
+	read, err := ResolveSecrets(t)
+	if err != nil {
+		b.report(path+".api_key_file", "%v", errors.Unwrap(err))
+		return t
+	}
+	return read
+}
+
+// ResolveSecrets reads the target's secrets from their files, so that a key can
+// be rotated without a reload. It is called before each run; the error names the
+// target, and neither the file nor what it holds.
+func ResolveSecrets(t probes.Target) (probes.Target, error) {
+	if t.Connection.APIKeyFile == "" {
+		return t, nil
+	}
+	text, err := os.ReadFile(t.Connection.APIKeyFile)
+	if err != nil {
+		// Without its name: a key that was put in place of the path must not be printed.
+		return t, fmt.Errorf("read key of target %s: %w", t.Name, errors.New("cannot be read: "+cause(err)))
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return t, fmt.Errorf("read key of target %s: %w", t.Name, errors.New("must hold one line, the key"))
+	}
+	t.Connection.APIKey = probes.Secret(key)
+	return t, nil
+}
+
+// readable reports a file that cannot be opened.
+func (b *builder) readable(path, file string) {
+	if file == "" {
+		return
+	}
+	switch info, err := os.Stat(file); {
+	case err != nil:
+		b.report(path, "cannot be read: %s", cause(err))
+	case info.IsDir():
+		b.report(path, "is a directory")
+	default:
+		f, err := os.Open(file)
+		if err != nil {
+			b.report(path, "cannot be read: %s", cause(err))
+			return
+		}
+		f.Close()
+	}
+}
+
+// pairsOf joins the target with its probes and holds each pair against the
+// limits of the target's environment.
+func (b *builder) pairsOf(path string, t *target, out probes.Target) {
+	b.required(path, "probes", t.Probes != nil)
+	env, known := b.doc.Environments[t.Environment]
+	var tokens float64
+	for _, name := range t.Probes {
+		spec, ok := b.specs[name]
+		if !ok {
+			b.report(path+".probes", "there is no probe %q%s", name, didYouMean(name, sortedKeys(b.specs)))
+			continue
+		}
+		p := b.doc.Probes[name]
+		pair := Pair{Target: out, Spec: spec}
+		pair.Target.Timeouts = probes.Timeouts(b.overlay(p.Timeouts, t.Timeouts, path+".timeouts"))
+		b.cfg.pairs = append(b.cfg.pairs, pair)
+		if accepts := b.checks.AcceptsTokenIDs; accepts != nil && spec.Workload.TokenIDs && !accepts(t.Backend) {
+			b.report(path+".probes", "probe %s: backend %s does not take token ids (workload %s)", name, t.Backend, spec.Workload.Name)
+		}
+		if known && b.sound(join("probes", name)) && b.sound(join("workloads", spec.Workload.Name)) {
+			over := func(format string, args ...any) {
+				b.report(path+".probes", "probe %s exceeds environment %s: %s", name, t.Environment, fmt.Sprintf(format, args...))
+			}
+			tokens += checkPair(spec, interval(&p), env, over)
+		}
+	}
+	if limit := env.TokensPerDay; limit > 0 && tokens > float64(limit) {
+		b.report(path+".probes", "probes %s plan %.0f tokens a day, environment %s allows %d (tokens_per_day)",
+			strings.Join(t.Probes, ", "), tokens, t.Environment, limit)
+	}
+}
+
+// checkPair reports every limit of the environment that the spec would exceed,
+// or that it cannot be shown to keep. It returns the tokens planned for a day.
+func checkPair(spec probes.Spec, every time.Duration, env Environment, over func(string, ...any)) float64 {
+	if !slices.Contains(env.Kinds, string(spec.Kind)) {
+		over("kind %s is not among its kinds %v", spec.Kind, env.Kinds)
+	}
+	a, n := spec.Arrivals, spec.Requests
+	inFlight := n
+	if a.MaxConcurrency > 0 && (n == 0 || a.MaxConcurrency < n) {
+		inFlight = a.MaxConcurrency
+	}
+	switch limit := env.MaxInFlight; {
+	case limit > 0 && inFlight == 0:
+		over("requests in flight are not bounded, max_in_flight is %d: set max_concurrency", limit)
+	case limit > 0 && inFlight > limit:
+		over("%d requests in flight, max_in_flight is %d: set max_concurrency", inFlight, limit)
+	}
+	paced := a.Process == probes.Constant || a.Process == probes.Poisson || a.Process == probes.Gamma
+	switch limit := env.MaxRate; {
+	case limit == 0:
+	case paced && a.Rate > limit:
+		over("request_rate %v, max_rate is %v", a.Rate, limit)
+	case !paced && n == 1:
+		if every > 0 && limit*every.Seconds() < 1 {
+			over("one request every %s, max_rate is %v", formatDuration(every), limit)
+		}
+	case !paced:
+		over("the rate of %s arrivals is not bounded, max_rate is %v: set request_rate", a.Process, limit)
+	}
+	in, out := lengths(spec.Workload)
+	for _, l := range []struct {
+		what         string
+		length, most int
+	}{{"input", in, env.MaxInputTokens}, {"output", out, env.MaxOutputTokens}} {
+		switch {
+		case l.most > 0 && l.length == 0:
+			over("%s lengths of workload %s are not bounded, max_%s_tokens is %d", l.what, spec.Workload.Name, l.what, l.most)
+		case l.most > 0 && l.length > l.most:
+			over("%d %s tokens, max_%s_tokens is %d", l.length, l.what, l.what, l.most)
+		}
+	}
+	return tokensPerDay(spec, every, float64(in+out), env, over)
+}
+
+// lengths are the largest prompt and answer of a workload; 0 is not known.
+func lengths(w probes.Workload) (in, out int) {
+	if w.Dataset == "sharegpt" {
+		return w.ContextTokens, or(w.FixedOutputTokens, w.ContextTokens)
+	}
+	return w.InputTokens, w.OutputTokens
+}
+
+// tokensPerDay is the most that the schedule asks for in a day; a cron
+// expression counts once, since its hours are not read here.
+func tokensPerDay(spec probes.Spec, every time.Duration, perRequest float64, env Environment, over func(string, ...any)) float64 {
+	if env.TokensPerDay == 0 || every == 0 {
+		return 0
+	}
+	rate, known := spec.Arrivals.Rate, spec.Arrivals.Rate > 0 && !math.IsInf(spec.Arrivals.Rate, 1)
+	requests := float64(spec.Requests + spec.Warmup.Requests)
+	if spec.Requests == 0 {
+		requests += rate * spec.Duration.Seconds()
+	}
+	if spec.Warmup.Duration > 0 {
+		requests += rate * spec.Warmup.Duration.Seconds()
+	}
+	if perRequest == 0 || !known && (spec.Requests == 0 || spec.Warmup.Duration > 0) {
+		over("its tokens are not bounded, tokens_per_day is %d: set num_prompts, warmup.requests and lengths", env.TokensPerDay)
+		return 0
+	}
+	return math.Ceil(requests) * perRequest * max(1, float64(day)/float64(every))
+}
