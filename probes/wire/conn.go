@@ -1,0 +1,125 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+const (
+	// readBuffer holds a burst of token events; it is also the longest chunk
+	// header line.
+	readBuffer = 8 << 10
+	// maxHeader bounds status line and headers, interim answers included.
+	maxHeader = 1 << 20
+)
+
+var errHeaderTooLarge = errors.New("headers are larger than 1 MiB")
+
+// conn is one connection with the stamps of the exchange that is using it. One
+// goroutine uses it at a time.
+type conn struct {
+	raw    net.Conn // the socket: deadlines, closing, peeking
+	stream net.Conn // raw, or TLS on it
+	br     *bufio.Reader
+	route  route
+	local  string
+
+	abort func()      // closes raw; made once, so that watching allocates less
+	stop  func() bool // undoes the current watch; nil when unwatched
+
+	clock     probes.Clock
+	received  bool // a byte has come since begin
+	firstByte time.Duration
+	lastRead  time.Duration
+	failed    error // what the last read of the stream ended with
+	// header is how many bytes may still be read as header; negative: no bound.
+	header int
+
+	expires time.Time // while idle
+}
+
+func newConn(raw net.Conn, rt route) *conn {
+	cn := &conn{raw: raw, stream: raw, route: rt, local: raw.LocalAddr().String(), header: -1}
+	cn.br = bufio.NewReaderSize(cn, readBuffer)
+	// Closing the socket and not the TLS session: that would first wait for a
+	// writer and could block on its farewell.
+	cn.abort = func() { _ = raw.Close() }
+	return cn
+}
+
+// Read is the only place where bytes of an answer enter; it stamps them.
+func (cn *conn) Read(p []byte) (int, error) {
+	if cn.header >= 0 && len(p) > cn.header {
+		if cn.header == 0 {
+			cn.failed = errHeaderTooLarge
+			return 0, errHeaderTooLarge
+		}
+		p = p[:cn.header]
+	}
+	n, err := cn.stream.Read(p)
+	cn.failed = err
+	if n > 0 {
+		cn.lastRead = cn.clock.Now()
+		if !cn.received {
+			cn.received, cn.firstByte = true, cn.lastRead
+		}
+		if cn.header >= 0 {
+			cn.header -= n
+		}
+	}
+	return n, err
+}
+
+// watch ties the socket to ctx: its cancellation closes the socket at once, in
+// whatever phase. No goroutine runs until that happens.
+func (cn *conn) watch(ctx context.Context) {
+	if cn.stop == nil && ctx.Done() != nil {
+		cn.stop = context.AfterFunc(ctx, cn.abort)
+	}
+}
+
+// unwatch reports whether the socket was left alone; if not, it is being closed.
+func (cn *conn) unwatch() bool {
+	stop := cn.stop
+	cn.stop = nil
+	return stop == nil || stop()
+}
+
+func (cn *conn) close() {
+	cn.unwatch()
+	cn.abort()
+}
+
+// begin forgets the previous exchange.
+func (cn *conn) begin(clock probes.Clock) {
+	cn.clock, cn.received, cn.firstByte, cn.lastRead, cn.failed = clock, false, 0, 0, nil
+}
+
+// readHead reads status line and headers and skips interim (1xx) answers.
+func (cn *conn) readHead(req *http.Request) (*http.Response, error) {
+	cn.header = maxHeader
+	for {
+		head, err := http.ReadResponse(cn.br, req)
+		switch {
+		case err != nil && cn.failed != nil:
+			// The parser takes what it has for a line and complains about that.
+			return nil, unexpected(cn.failed)
+		case err != nil:
+			return nil, err
+		case head.StatusCode < 100 || head.StatusCode == http.StatusSwitchingProtocols:
+			return nil, errors.New("unexpected status " + head.Status)
+		case head.StatusCode >= 200:
+			cn.header = -1
+			return head, nil
+		}
+		// What is buffered behind an interim answer came with the read that
+		// completed it; otherwise the next read brings the first byte.
+		cn.received, cn.firstByte = cn.br.Buffered() > 0, cn.lastRead
+	}
+}

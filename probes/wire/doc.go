@@ -1,0 +1,25 @@
+// Package wire makes one HTTP/1.1 exchange on a connection it owns, so that a
+// benchmark knows every phase of it and no goroutine stands between the socket
+// and the stamp.
+//
+// The story of the data:
+//
+//  1. [Client.Do] finds the route (direct or through a proxy) and takes the idle
+//     connection that was used last, or opens one: look-up, TCP, TLS, each timed
+//     on the run's clock.
+//  2. The request is encoded into one buffer and leaves in one write.
+//  3. The caller's own goroutine reads the answer. The instant of the first byte
+//     is taken when the socket's read returned; interim answers are skipped.
+//  4. [Response.Read] hands out body bytes as soon as any are there, without the
+//     framing and, if the server compressed against our wish, decompressed.
+//  5. [Response.Close] keeps the connection for the next exchange when its
+//     answer is complete, and closes it otherwise.
+//
+// It does not use http.Transport, whose read loop hands bytes from goroutine to
+// goroutine, whose pool opens more connections than there are workers, and which
+// cannot say when a reused connection had been closed by its server. Nothing is
+// retried, with one exception that is reported: a reused connection that failed
+// before the first byte of an answer is replaced once by a new one.
+//
+// Bounds are deadlines of the socket. A cancelled context closes the socket.
+package wire
