@@ -100,7 +100,8 @@ func validateRate(a probes.Arrivals) error {
 //     and 1 is poisson, gap for gap.
 //   - burst: every offset is 0. A burst of unknown size is empty: endlessly many
 //     requests due at one instant could be neither sent nor dropped.
-//   - closed loop: empty, since a request is due when an earlier one has ended.
+//   - closed loop: nil, since a request is due when an earlier one has ended;
+//     the load generator takes the absence of offsets for a closed loop.
 //
 // For poisson and gamma with n > 1 the gaps are scaled so that the last request
 // is due at exactly (n-1)/rate. The offered rate is then the asked one, whereas
@@ -112,9 +113,9 @@ func validateRate(a probes.Arrivals) error {
 // Offsets beyond the range of [time.Duration] stay at its maximum.
 func Offsets(a probes.Arrivals, n int, seed int64) iter.Seq[time.Duration] {
 	switch {
-	case a.Process == probes.ClosedLoop || n < 0:
-		return zeros(0)
-	case a.Process == probes.Burst:
+	case a.Process == probes.ClosedLoop:
+		return nil
+	case a.Process == probes.Burst || n < 0:
 		return zeros(n)
 	case isConstant(a):
 		return constant(a.Rate, n)
@@ -135,7 +136,7 @@ func isConstant(a probes.Arrivals) bool {
 
 func zeros(n int) iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
-		for range n {
+		for range n { // not once for a negative n
 			if !yield(0) {
 				return
 			}
