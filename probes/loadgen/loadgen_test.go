@@ -34,10 +34,19 @@ type answer struct {
 // fakeBackend answers by the script and keeps the contract of Backend.
 type fakeBackend struct {
 	script   func(index int) answer
-	inFlight atomic.Int64
-	peak     atomic.Int64
-	calls    atomic.Int64
 	during   func() // called while a request is in flight
+	inFlight atomic.Int64
+	peak     peak
+	calls    atomic.Int64
+}
+
+// peak keeps the largest value it has seen, from any goroutine.
+type peak struct{ value atomic.Int64 }
+
+func (p *peak) see(n int64) {
+	for old := p.value.Load(); n > old && !p.value.CompareAndSwap(old, n); {
+		old = p.value.Load()
+	}
 }
 
 var _ Backend = (*fakeBackend)(nil)
@@ -49,9 +58,7 @@ func serve(d time.Duration) *fakeBackend {
 
 func (b *fakeBackend) Do(ctx context.Context, clock probes.Clock, r *probes.Request, due time.Duration) probes.Record {
 	b.calls.Add(1)
-	if n := b.inFlight.Add(1); n > b.peak.Load() {
-		b.peak.Store(n)
-	}
+	b.peak.see(b.inFlight.Add(1))
 	defer b.inFlight.Add(-1)
 	if b.during != nil {
 		b.during()
@@ -237,7 +244,7 @@ func TestBurstKeepsItsBound(t *testing.T) {
 		records, stats := run(t, t.Context(), probes.NewClock(), Load{
 			Backend: b, Next: requests(10), Offsets: burst(10), Concurrency: 4,
 		})
-		if got := b.peak.Load(); got != 4 {
+		if got := b.peak.value.Load(); got != 4 {
 			t.Errorf("got %d in flight at most, want 4", got)
 		}
 		for i, r := range byIndex(records) {
@@ -255,8 +262,8 @@ func TestUnboundedBurstIsSentAtOnce(t *testing.T) {
 		records, stats := run(t, t.Context(), probes.NewClock(), Load{
 			Backend: b, Next: requests(0), Offsets: burst(300), Count: 200,
 		})
-		if len(records) != 200 || b.peak.Load() != 200 {
-			t.Errorf("got %d records and %d in flight, want 200 of both", len(records), b.peak.Load())
+		if len(records) != 200 || b.peak.value.Load() != 200 {
+			t.Errorf("got %d records and %d in flight, want 200 of both", len(records), b.peak.value.Load())
 		}
 		checkEnd(t, stats, EndedSchedule, 100*ms)
 	})
@@ -265,11 +272,9 @@ func TestUnboundedBurstIsSentAtOnce(t *testing.T) {
 func TestClosedLoopKeepsItsSlotsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := runtime.NumGoroutine()
-		var goroutines atomic.Int64
+		var goroutines peak
 		b := serve(20 * ms)
-		b.during = func() {
-			goroutines.Store(max(goroutines.Load(), int64(runtime.NumGoroutine()-before)))
-		}
+		b.during = func() { goroutines.see(int64(runtime.NumGoroutine() - before)) }
 		progress := new(Progress)
 		var full []int
 		go func() {
@@ -286,7 +291,7 @@ func TestClosedLoopKeepsItsSlotsFull(t *testing.T) {
 		if want := slices.Repeat([]int{50}, 20); !slices.Equal(full, want) {
 			t.Errorf("got %v in flight in the middle of the waves, want 50 in each", full)
 		}
-		if got := b.peak.Load(); got != 50 {
+		if got := b.peak.value.Load(); got != 50 {
 			t.Errorf("got %d in flight at most, want 50", got)
 		}
 		for i, r := range byIndex(records) {
@@ -295,7 +300,7 @@ func TestClosedLoopKeepsItsSlotsFull(t *testing.T) {
 			}
 		}
 		// The sampler above, the pacer and one worker a slot.
-		if got := goroutines.Load(); got > 52 {
+		if got := goroutines.value.Load(); got > 52 {
 			t.Errorf("got %d goroutines for 50 slots, want at most 52", got)
 		}
 		checkEnd(t, stats, EndedSchedule, 400*ms)
@@ -306,8 +311,8 @@ func TestClosedLoopWithoutBoundHasOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := serve(20 * ms)
 		records, stats := run(t, t.Context(), probes.NewClock(), Load{Backend: b, Next: requests(3)})
-		if len(records) != 3 || b.peak.Load() != 1 {
-			t.Errorf("got %d records and %d in flight, want 3 and 1", len(records), b.peak.Load())
+		if len(records) != 3 || b.peak.value.Load() != 1 {
+			t.Errorf("got %d records and %d in flight, want 3 and 1", len(records), b.peak.value.Load())
 		}
 		checkEnd(t, stats, EndedSchedule, 60*ms)
 	})
@@ -732,6 +737,7 @@ func TestProgressWhileRunning(t *testing.T) {
 		}}
 		load := Load{Backend: b, Next: requests(20), Offsets: every(100 * ms), Concurrency: 1, Progress: progress}
 		run(t, t.Context(), probes.NewClock(), load)
+		synctest.Wait()
 		if want := (Counts{Due: 13, Sent: 3, InFlight: 1, Done: 2, Failed: 1}); got != want {
 			t.Errorf("got %+v after 1.25s, want %+v", got, want)
 		}
@@ -837,7 +843,7 @@ func TestOpenLoopMatchesItsDefinition(t *testing.T) {
 				}
 				got = append(got, modelResult{r.Index, r.Sent, r.Outcome})
 			}
-			peak = int(b.peak.Load())
+			peak = int(b.peak.value.Load())
 		})
 		if diff := cmp.Diff(model(offsets, service, concurrency, window), got); diff != "" {
 			rt.Errorf("(-want +got)\n%s", diff)
