@@ -1,0 +1,122 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/wire"
+)
+
+// Options are what a client needs besides its target. The zero value is ready to use.
+type Options struct {
+	// DialContext replaces the network, for a simulated engine.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// UserAgent is sent with every request; empty is "inferbeat/devel".
+	UserAgent string
+}
+
+// Client sends requests to one target. It may be used from many goroutines.
+type Client struct {
+	target  probes.Target
+	d       *dialect
+	url     string
+	header  http.Header
+	secrets []string
+	wire    *wire.Client
+
+	// discovered is the model's name as the server lists it.
+	discovered atomic.Pointer[string]
+	// byContent: the target's /tokenize takes its text as "content".
+	byContent atomic.Bool
+	readings  sync.Pool
+}
+
+// New makes a client for a target. It fails for an unknown backend, a base URL
+// that is malformed or holds a secret, and whatever wire.NewClient refuses.
+func New(t probes.Target, o Options) (*Client, error) {
+	if err := Check(t.Backend); err != nil {
+		return nil, fmt.Errorf("open target %s: %w", t.Name, err)
+	}
+	c := &Client{target: t, d: dialects[t.Backend]}
+	join, path := engineURL, c.d.path
+	if t.Path != "" {
+		join, path = JoinURL, t.Path
+	}
+	url, err := join(t.BaseURL, path)
+	if err != nil {
+		return nil, fmt.Errorf("open target %s: %w", t.Name, err)
+	}
+	c.url = url
+	c.readings.New = func() any { return newReading() }
+	c.setHeader(t.Connection, o.UserAgent)
+	c.wire, err = wire.NewClient(wire.Options{
+		Connection: t.Connection, ConnectTimeout: t.Timeouts.Connect, DialContext: o.DialContext,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open target %s: %w", t.Name, err)
+	}
+	return c, nil
+}
+
+// setHeader builds what all requests have in common. The user's own headers win,
+// but for the one that says what we are.
+func (c *Client) setHeader(conn probes.Connection, userAgent string) {
+	if userAgent == "" {
+		userAgent = "inferbeat/devel"
+	}
+	c.header = http.Header{}
+	c.header.Set("Content-Type", "application/json")
+	c.header.Set("Accept", "text/event-stream")
+	c.header.Set("User-Agent", userAgent)
+	if key := conn.APIKey.Reveal(); key != "" {
+		c.header.Set("Authorization", "Bearer "+key)
+		c.secrets = append(c.secrets, secretsOf(key)...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(conn.Headers)) {
+		value := conn.Headers[name].Reveal()
+		c.header.Set(name, value)
+		c.secrets = append(c.secrets, secretsOf(value)...)
+	}
+	c.header.Set("X-Inferbeat-Probe", "1")
+}
+
+// Close closes idle connections. Requests in flight must have ended.
+func (c *Client) Close() { c.wire.Close() }
+
+// model is the name to ask for: the target's, else the one that Model found.
+func (c *Client) model() string {
+	if c.target.Model != "" {
+		return c.target.Model
+	}
+	if name := c.discovered.Load(); name != nil {
+		return *name
+	}
+	return ""
+}
+
+// Do sends one request and reads its answer to the end. It always returns: errors,
+// timeouts and panics become the record's outcome. When ctx is cancelled the
+// record keeps what had come by then. due is copied into the record.
+func (c *Client) Do(ctx context.Context, clock probes.Clock, req *probes.Request, due time.Duration) (rec probes.Record) {
+	rec = probes.Record{
+		ID: req.ID, Index: req.Index, Warmup: req.Warmup, Due: due,
+		RequestedInput: req.InputTokens, RequestedOutput: req.MaxOutputTokens,
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			rec.Outcome, rec.End = probes.BadResponse, probes.Known(clock.Now())
+			rec.Error = c.printable(fmt.Sprint("read answer: internal error: ", p), req.Prompt)
+		}
+	}()
+	x := exchange{Client: c, ctx: ctx, clock: clock, req: req, rec: &rec}
+	x.run()
+	return rec
+}

@@ -1,0 +1,144 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// BaseURL makes a base URL of a host and a port, as flags give them. Port 0 means
+// not given: the backend's default port is used then, and a host such as ::1:8000
+// is refused, because it is an address as well as an address with a port. An IPv6
+// address may stand with or without brackets and may have a zone.
+func BaseURL(name, host string, port int) (string, error) {
+	if port < 0 || port > 65535 {
+		return "", fmt.Errorf("build base url: port %d is out of range", port)
+	}
+	bare, bracketed := host, false
+	if strings.HasPrefix(host, "[") {
+		inner, rest, closed := strings.Cut(host[1:], "]")
+		if !closed || (rest != "" && (port != 0 || !isPort(strings.TrimPrefix(rest, ":")) || rest[0] != ':')) {
+			return "", fmt.Errorf("build base url: host %q is malformed, write [address] or [address]:port", host)
+		}
+		bare, bracketed = inner, true
+		if rest != "" {
+			port, _ = strconv.Atoi(rest[1:])
+		}
+	}
+	if at := strings.LastIndexByte(bare, ':'); at >= 0 && !bracketed && port == 0 {
+		before, after := bare[:at], bare[at+1:]
+		switch {
+		case !strings.Contains(before, ":") && isPort(after): // name:8000
+			bare = before
+			port, _ = strconv.Atoi(after)
+		case isIPv6(before) && isPort(after):
+			return "", fmt.Errorf("build base url: host %q is ambiguous, write [%s]:%s", host, before, after)
+		}
+	}
+	if bare == "" || strings.ContainsAny(bare, "/?#@[] \t\r\n") {
+		return "", fmt.Errorf("build base url: %q is not a host", host)
+	}
+	authority := bare
+	if bracketed || strings.Contains(bare, ":") {
+		if !isIPv6(bare) {
+			return "", fmt.Errorf("build base url: %q is not an IPv6 address", host)
+		}
+		authority = "[" + escapeZone(bare) + "]"
+	}
+	if port == 0 {
+		port = DefaultPort(name)
+	}
+	switch port {
+	case 0:
+		return "http://" + authority, nil
+	case 443:
+		return "https://" + authority, nil
+	}
+	return "http://" + authority + ":" + strconv.Itoa(port), nil
+}
+
+// escapeZone writes the zone of an IPv6 address as a URL must hold it.
+func escapeZone(address string) string {
+	ip, zone, ok := strings.Cut(address, "%")
+	if !ok {
+		return address
+	}
+	return ip + "%25" + strings.TrimPrefix(zone, "25")
+}
+
+func isIPv6(s string) bool {
+	addr, err := netip.ParseAddr(strings.Replace(s, "%25", "%", 1))
+	return err == nil && addr.Is6()
+}
+
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0
+}
+
+// CleanURL checks a base URL and brings it into the form in which it may be
+// printed and joined: scheme://host[:port][/prefix] without a slash at the end.
+// Its errors do not repeat the URL, which may hold a password.
+func CleanURL(raw string) (string, error) {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil {
+		return "", errors.New("parse base url: malformed, write scheme://host[:port][/prefix], an IPv6 address in brackets")
+	}
+	switch host := u.Hostname(); {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", errors.New("parse base url: must start with http:// or https://")
+	case u.User != nil:
+		return "", errors.New("parse base url: must not hold a user or password; use api_key_file or headers")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "", errors.New("parse base url: must not hold a query or a fragment")
+	case host == "":
+		return "", errors.New("parse base url: has no host")
+	case strings.Contains(host, ":") != strings.HasPrefix(u.Host, "["):
+		return "", fmt.Errorf("parse base url: host is ambiguous, write an IPv6 address in brackets, as in %s://[::1]:8000", u.Scheme)
+	}
+	if p := u.Port(); strings.HasSuffix(u.Host, ":") || p != "" && !isPort(p) {
+		return "", errors.New("parse base url: the port must be a number from 1 to 65535")
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	return u.String(), nil
+}
+
+// JoinURL appends a request path to a base URL. A prefix of the base is kept; a
+// base that ends in /v1 and a path that starts with it share that part.
+func JoinURL(base, path string) (string, error) {
+	base, err := CleanURL(base)
+	if err != nil {
+		return "", err
+	}
+	path = "/" + strings.TrimLeft(path, "/")
+	if strings.HasSuffix(base, "/v1") && (path == "/v1" || strings.HasPrefix(path, "/v1/")) {
+		base = strings.TrimSuffix(base, "/v1")
+	}
+	return base + path, nil
+}
+
+// engineURL joins a path of the engine's own API, which lies beside /v1 and not
+// below it.
+func engineURL(base, path string) (string, error) {
+	base, err := CleanURL(base)
+	if err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(path, "/v1/") {
+		base = strings.TrimSuffix(base, "/v1")
+	}
+	return JoinURL(base, path)
+}
+
+// withoutQuery is a URL as it may be printed: no user, query or fragment.
+func withoutQuery(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(unreadable)"
+	}
+	u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
+	return u.String()
+}
