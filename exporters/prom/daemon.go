@@ -1,0 +1,122 @@
+package prom
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/inferbeat/inferbeat/exporters/catalog"
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// DaemonState is what the daemon knows about itself at one instant. Counts are
+// totals since its start. A nil map or zero time is unknown and shows nothing.
+type DaemonState struct {
+	ConfigSHA256 string
+	ReloadOK     bool      // whether the last load or reload succeeded
+	ReloadedAt   time.Time // the last successful one
+	// Targets are the configured ones. Only names, the backend and the allowed
+	// labels are shown.
+	Targets []probes.Target
+	// TargetStates counts targets by the values of the label state; missing ones
+	// are 0.
+	TargetStates  map[string]int
+	SchedulerTick time.Time
+	Sinks         []SinkState
+	Panics        uint64
+	// LogMessages counts log lines by the values of the label level; missing ones
+	// are 0.
+	LogMessages map[string]uint64
+}
+
+// SinkState are the totals of one exporter.
+type SinkState struct {
+	Name            string
+	Dropped, Errors uint64
+}
+
+func (e *Exporter) addDaemon(b *builder, now time.Time) {
+	b.info(catalog.BuildInfo, e.build...)
+	if e.opts.MaxSeries > 0 {
+		b.gauge(catalog.MetricsSeriesLimit, nil, float64(e.opts.MaxSeries))
+	}
+	if e.opts.Daemon == nil {
+		return
+	}
+	d := e.opts.Daemon()
+	started := timestamppb.New(e.started)
+	b.info(catalog.ConfigInfo, label("sha256", d.ConfigSHA256))
+	b.gaugeFlag(catalog.ConfigReloadSuccessful, nil, d.ReloadOK)
+	b.gaugeTime(catalog.ConfigReloadTimestamp, nil, d.ReloadedAt)
+	b.gaugeTime(catalog.SchedulerLastTick, nil, d.SchedulerTick)
+	b.counter(catalog.Panics, nil, d.Panics, started)
+	for i := range d.Targets {
+		b.info(catalog.TargetInfo, e.targetFacts(&d.Targets[i])...)
+	}
+	if d.TargetStates != nil {
+		for _, state := range sortedKeys(e.enums[catalog.LabelState]) {
+			b.gauge(catalog.Targets, nil, float64(d.TargetStates[state]), e.enum(catalog.LabelState, state))
+		}
+	}
+	if d.LogMessages != nil {
+		for _, level := range sortedKeys(e.enums[catalog.LabelLevel]) {
+			b.counter(catalog.LogMessages, nil, d.LogMessages[level], started, e.enum(catalog.LabelLevel, level))
+		}
+	}
+	for _, s := range d.Sinks {
+		name := label(catalog.LabelSink, s.Name)
+		b.counter(catalog.ExporterDroppedEvents, nil, s.Dropped, started, name)
+		b.counter(catalog.ExporterErrors, nil, s.Errors, started, name)
+	}
+}
+
+func (e *Exporter) targetFacts(t *probes.Target) []*dto.LabelPair {
+	facts := append(pairLabels(probes.Pair{Target: t.Name, Pool: t.Pool, Environment: t.Environment, Model: t.Model})[:4],
+		label("backend", t.Backend), label("site", t.Site))
+	for _, name := range e.opts.SiteLabels {
+		facts = append(facts, label(name, t.Labels[name]))
+	}
+	return facts
+}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// checkSiteLabels refuses names that Prometheus would, and those that
+// inferbeat_target_info has already.
+func checkSiteLabels(names []string) error {
+	var errs []error
+	if len(names) > MaxSiteLabels {
+		errs = append(errs, fmt.Errorf("%d site labels: at most %d are allowed", len(names), MaxSiteLabels))
+	}
+	info, _ := catalog.Lookup(catalog.TargetInfo)
+	for i, name := range names {
+		switch {
+		case !labelName.MatchString(name) || len(name) > 1 && name[:2] == "__":
+			errs = append(errs, fmt.Errorf("site label %q: want letters, digits and underscores, no digit first, no double underscore first", name))
+		case info.HasLabel(name) || slices.Contains(names[:i], name):
+			errs = append(errs, fmt.Errorf("site label %q: %s has it already", name, info.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sorted lists the values of a map in the order of its keys.
+func sorted[K comparable, V any](m map[K]V, compare func(a, b K) int) []V {
+	keys := slices.SortedFunc(maps.Keys(m), compare)
+	out := make([]V, len(keys))
+	for i, k := range keys {
+		out[i] = m[k]
+	}
+	return out
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func compareText(a, b string) int { return cmp.Compare(a, b) }

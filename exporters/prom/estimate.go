@@ -1,0 +1,78 @@
+package prom
+
+import (
+	"github.com/inferbeat/inferbeat/exporters/catalog"
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// EstimateSeries says how many series the pairs will show once every one of them
+// has a complete result, the daemon's own and those of other prefixes left out.
+func EstimateSeries(pairs []probes.PairStatus, mode HistogramMode) int {
+	show := mode.forms(len(pairs))
+	targets, probesSeen := map[probes.Pair]bool{}, map[string]bool{}
+	perPair, perTarget, perProbe := 0, 1, 1 // the info series of targets and probes
+	for _, m := range catalog.All() {
+		switch {
+		case m.PerPair():
+			perPair += seriesOf(m, show)
+		case m.HasLabel(catalog.LabelTarget) && m.Kind == catalog.Histogram:
+			perTarget += seriesOf(m, show)
+		case m.HasLabel(catalog.LabelProbe) && m.Kind == catalog.Histogram:
+			perProbe += seriesOf(m, show)
+		}
+	}
+	n := 0
+	for i := range pairs {
+		p := &pairs[i]
+		n += perPair + len(p.Spec.Limits)
+		for j := range p.Spec.SLOs {
+			n += 3 + len(p.Spec.SLOs[j].Bounds) // objective, window, attainment, limits
+			if p.Kind.Continuous() {
+				n += 2 // good, bad
+			}
+		}
+		targets[withoutProbe(p.Pair)] = true
+		probesSeen[p.Pair.Probe] = true
+	}
+	return n + perTarget*len(targets) + perProbe*len(probesSeen)
+}
+
+// seriesOf multiplies a metric's closed labels. What depends on the spec is not
+// counted here: objectives and limits.
+func seriesOf(m catalog.Metric, show forms) int {
+	n := 1
+	switch m.Kind {
+	case catalog.Histogram:
+		if show.classic {
+			n = histogramSeries(len(m.Buckets))
+		}
+	case catalog.Info:
+		return 0
+	}
+	if m.HasLabel(catalog.LabelSLO) || m.HasLabel(catalog.LabelSeverity) {
+		return 0
+	}
+	for name, values := range map[string]int{
+		catalog.LabelOutcome: 4,
+		catalog.LabelClass:   countFailing(),
+		catalog.LabelResult:  len(probes.RunResults),
+		catalog.LabelReason:  len(probes.SkipReasons),
+		catalog.LabelPhase:   3,
+		catalog.LabelSignal:  len(resultSignals),
+		catalog.LabelStat:    len(probes.Statistics),
+	} {
+		if m.HasLabel(name) {
+			n *= values
+		}
+	}
+	return n
+}
+
+func countFailing() (n int) {
+	for _, o := range probes.Outcomes {
+		if o.Failed() {
+			n++
+		}
+	}
+	return n
+}
