@@ -161,7 +161,7 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 	if canary && !b.set(path+".num_prompts") && p.Duration == 0 {
 		p.NumPrompts = 1
 	}
-	if p.NumPrompts == 0 && p.Duration == 0 && !b.set(path+".num_prompts") && !b.set(path+".duration") {
+	if p.Kind != "" && p.NumPrompts == 0 && p.Duration == 0 && !b.set(path+".num_prompts") && !b.set(path+".duration") {
 		b.report(path, "needs num_prompts or duration")
 	}
 	if !canary && !b.set(path+".warmup") {
@@ -204,7 +204,7 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 		case canary:
 			p.Arrivals = string(probes.ClosedLoop)
 			p.MaxConcurrency = 1
-		default:
+		case p.Kind != "":
 			b.report(path, "needs request_rate or max_concurrency")
 		}
 	}

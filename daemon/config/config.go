@@ -72,7 +72,7 @@ func Default() *Config {
 // Load reads, merges and checks a configuration. It reads files and changes
 // nothing. The error is [Problems].
 func Load(src Source, checks Checks) (*Config, error) {
-	l := &loader{where: map[string]position{}, env: environ(src.Env), checks: checks}
+	l := &loader{env: environ(src.Env), expanded: map[string]string{}, where: map[string]position{}, checks: checks}
 	for _, name := range src.Files {
 		l.file(name)
 	}
@@ -88,7 +88,7 @@ func Load(src Source, checks Checks) (*Config, error) {
 		b.build()
 	}
 	if len(l.problems) > 0 {
-		return nil, l.problems.sorted()
+		return nil, l.problems.hide(l.expanded).sorted()
 	}
 	return c, nil
 }

@@ -25,6 +25,7 @@ type loader struct {
 	env      map[string]string
 	checks   Checks
 	layers   []map[string]any
+	expanded map[string]string   // values that came from ${NAME}, with that text
 	where    map[string]position // of every key that was written, valid or not
 	problems Problems
 	// unreadable is set when a file is missing as a whole: what it defines would
@@ -64,7 +65,7 @@ func (l *loader) add(r *reader, n *yaml.Node) {
 // file reads one YAML file. An empty file says nothing.
 func (l *loader) file(name string) {
 	r := l.reader(name, filepath.Dir(name))
-	r.env = l.env
+	r.env, r.expanded = l.env, l.expanded
 	fail := func(line int, text string) {
 		l.unreadable = true
 		l.problems = append(l.problems, Problem{File: name, Line: line, Message: text})
@@ -306,9 +307,11 @@ func (l *loader) overrides(values map[string]any) {
 	if len(values) == 0 {
 		return
 	}
-	keys := map[string][]string{}
+	known := map[string][]string{} // names may hold dots
 	for _, f := range leaves(root, l.layers, nil) {
-		keys[strings.Join(f.keys, ".")] = f.keys // names may hold dots
+		for i := range f.keys {
+			known[strings.Join(f.keys[:i+1], ".")] = f.keys[:i+1]
+		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(values)) {
 		r := l.reader("command line", ".")
@@ -317,11 +320,14 @@ func (l *loader) overrides(values map[string]any) {
 			r.problem(&n, path, "holds a value that YAML cannot hold")
 			continue
 		}
-		segments := keys[path]
-		if segments == nil {
-			segments = strings.Split(path, ".")
+		head, rest := path, []string(nil)
+		for known[head] == nil && head != "" {
+			cut := max(0, strings.LastIndexByte(head, '.'))
+			rest = append(rest, strings.TrimPrefix(head[cut:], "."))
+			head = head[:cut]
 		}
-		l.add(r, nest(root, segments, &n))
+		slices.Reverse(rest)
+		l.add(r, nest(root, slices.Concat(known[head], rest), &n))
 	}
 }
 

@@ -43,6 +43,19 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// hide puts ${NAME} back where the value of the variable is quoted: it may be a
+// key in the wrong place. Values as short as 8080 are words that occur anyway.
+func (ps Problems) hide(expanded map[string]string) Problems {
+	for i := range ps {
+		for value, name := range expanded {
+			if len(value) > 4 {
+				ps[i].Message = strings.ReplaceAll(ps[i].Message, value, name)
+			}
+		}
+	}
+	return ps
+}
+
 func (ps Problems) sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),

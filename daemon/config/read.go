@@ -22,6 +22,7 @@ type reader struct {
 	file     string            // names the source in problems
 	dir      string            // relative paths are relative to it
 	env      map[string]string // for ${NAME}; nil leaves it alone
+	expanded map[string]string // collects NAME by value
 	where    map[string]position
 	problems *Problems
 	// budget is how many nodes may still be visited: aliases of aliases make a
@@ -287,7 +288,7 @@ func (r *reader) scalar(n *yaml.Node, f field, path string) (any, bool) {
 	text := n.Value
 	if r.env != nil {
 		var err error
-		if text, err = expand(text, r.env); err != nil {
+		if text, err = expand(text, r.env, r.expanded); err != nil {
 			r.problem(n, path, "%v", err)
 			return nil, false
 		}

@@ -29,7 +29,7 @@ and keys that occur twice are errors, and all mistakes are reported at once.
 - **Shares** are ` + "`99%` or `0.99`" + `.
 - **Names** match ` + "`[a-zA-Z0-9][a-zA-Z0-9_.:/-]*`" + `.
 - **Paths** are relative to the file they stand in; those from the environment and from flags to the working directory.
-- **` + "`${NAME}`" + `** in a value of a file is replaced by the environment variable; a missing or empty one is an error. ` + "`$${`" + ` stands for ` + "`${`" + `.
+- **` + "`${NAME}`" + `** in a value of a file is replaced by the environment variable; a missing or empty one is an error. Inside braces it needs quotes: ` + "`{api_key: \"${KEY}\"}`. `$${`" + ` stands for ` + "`${`" + `.
 - **Environment**: ` + "`INFERBEAT_WEB__LISTEN_ADDRESS`" + ` sets ` + "`web.listen_address`" + `. Two underscores separate levels; what is no letter or
   digit in a name is an underscore. A name that is no key is an error. Lists are written ` + "`[a, b]`" + `.
 `
@@ -53,9 +53,8 @@ func section(b *bytes.Buffer, f field, path string, seen map[reflect.Type]string
 	var subs []below
 	for _, c := range f.fields() {
 		kind, sub := describe(c)
-		at := join(path, c.key)
 		if sub.typ != nil {
-			at = join(path, c.key+map[bool]string{true: "[]", false: ""}[c.isNamed()])
+			at := join(path, c.key+map[bool]string{true: "[]", false: ""}[c.isNamed()])
 			if c.typ.Kind() == reflect.Map && !c.isNamed() {
 				at += ".NAME"
 				if list := c.tag.Get("enum"); list != "" {

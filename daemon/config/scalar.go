@@ -180,9 +180,9 @@ var (
 	envNameRE  = regexp.MustCompile(`^\$\{[a-zA-Z_][a-zA-Z0-9_]*\}$`)
 )
 
-// expand replaces ${NAME} by the variable's value; $${ stands for ${ itself. Its
-// errors name the variable, never its value.
-func expand(text string, env map[string]string) (string, error) {
+// expand replaces ${NAME} by the variable's value, and notes which it was; $${
+// stands for ${ itself. Its errors name the variable, never its value.
+func expand(text string, env, expanded map[string]string) (string, error) {
 	var errs []error
 	out := variableRE.ReplaceAllStringFunc(text, func(m string) string {
 		if strings.HasPrefix(m, "$$") {
@@ -199,6 +199,7 @@ func expand(text string, env map[string]string) (string, error) {
 		case v == "":
 			errs = append(errs, fmt.Errorf("environment variable %s is empty", m[2:len(m)-1]))
 		}
+		expanded[v] = m
 		return v
 	})
 	return out, errors.Join(errs...)
