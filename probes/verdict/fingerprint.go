@@ -1,0 +1,79 @@
+package verdict
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// Fingerprint is a short hash of what two runs must have in common to be
+// compared: what is asked (workload, lengths, sampling, seed, and the version of
+// its data), when (arrivals, numbers, warm-up), of what (model, backend, class of
+// environment) and by which way (connection policy, proxy).
+//
+// It leaves out names, labels and addresses, so that a renamed probe or a moved
+// replica keeps its history; promises, schedule and window, which change what is
+// done with a result and not the result; timeouts; and secrets.
+func Fingerprint(spec probes.Spec, target probes.Target, workloadVersion string) string {
+	w, a := spec.Workload, spec.Arrivals
+	// Not probes.Spec itself: a field added there must not silently end every
+	// baseline. The names below are part of the hash.
+	text, err := json.Marshal(map[string]any{
+		"v":           1,
+		"kind":        spec.Kind,
+		"requests":    spec.Requests,
+		"duration":    spec.Duration,
+		"warmup":      []any{spec.Warmup.Requests, spec.Warmup.Duration},
+		"flush_cache": spec.FlushCache,
+		// JSON has no infinite rate.
+		"arrivals": []any{a.Process, number(a.Rate), number(a.CV), a.MaxConcurrency},
+		"workload": []any{
+			workloadVersion, w.Dataset, w.InputTokens, w.OutputTokens, number(w.RangeRatio), w.FixedOutputTokens,
+			w.ContextTokens, w.Tokenizer, w.VocabSize, w.TokenIDs, w.Cache, w.Seed,
+		},
+		"sampling": []any{
+			number(w.Sampling.Temperature), w.Sampling.TopP.String(), w.Sampling.IgnoreEOS, w.Sampling.Stream,
+			canonical(w.Sampling.ExtraBody), w.Sampling.LoRA,
+		},
+		"target": []any{target.Model, target.Backend, target.Environment, target.Connection.Policy, proxyKey(target.Connection.Proxy)},
+	})
+	if err != nil {
+		// Everything above is a string, a bool, an integer or one of canonical's texts.
+		panic(fmt.Sprintf("verdict: marshal fingerprint: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// canonical is JSON with sorted keys. A body that JSON cannot hold could not be
+// sent either; its runs fail, but they need a fingerprint.
+func canonical(body map[string]any) string {
+	if len(body) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Sprint(body) // fmt sorts keys too
+	}
+	return string(text)
+}
+
+// proxyKey keeps the route and drops the credentials, whose rotation changes no
+// measurement.
+func proxyKey(proxy string) string {
+	if proxy == "" {
+		return "none"
+	}
+	if u, err := url.Parse(proxy); err == nil && u.User != nil {
+		u.User = nil
+		return u.String()
+	}
+	return proxy
+}

@@ -1,0 +1,181 @@
+package verdict
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+func fullSpec() (probes.Spec, probes.Target) {
+	spec := sound().Spec
+	spec.Workload.Sampling.ExtraBody = map[string]any{"a": 1, "b": map[string]any{"c": "d", "e": []any{1.5, true}}}
+	target := sound().Target
+	target.Pool, target.BaseURL = "llama", "http://10.0.0.5:8000"
+	target.Connection = probes.Connection{Policy: probes.ConnectionReuse, Proxy: "none"}
+	return spec, target
+}
+
+// TestFingerprintIsStable: a changed value ends every baseline on every
+// installation. Change it on purpose only, with "v" in Fingerprint.
+func TestFingerprintIsStable(t *testing.T) {
+	spec, target := fullSpec()
+	const want = "7a9d26cc1450e5e5"
+	for range 20 { // maps have no order
+		if got := Fingerprint(spec, target, "random-1"); got != want {
+			t.Fatalf("fingerprint = %s, want %s", got, want)
+		}
+	}
+}
+
+// TestFingerprint changes one field at a time. Every field of the vocabulary is
+// either part of the fingerprint or left out on purpose: a new one fails here
+// until somebody has decided.
+func TestFingerprint(t *testing.T) {
+	type change func(*probes.Spec, *probes.Target)
+	apart := map[string]change{ // these make runs incomparable
+		"Spec.Kind":                  func(s *probes.Spec, _ *probes.Target) { s.Kind = probes.Canary },
+		"Spec.Requests":              func(s *probes.Spec, _ *probes.Target) { s.Requests++ },
+		"Spec.Duration":              func(s *probes.Spec, _ *probes.Target) { s.Duration = time.Minute },
+		"Spec.FlushCache":            func(s *probes.Spec, _ *probes.Target) { s.FlushCache = true },
+		"Warmup.Requests":            func(s *probes.Spec, _ *probes.Target) { s.Warmup.Requests++ },
+		"Warmup.Duration":            func(s *probes.Spec, _ *probes.Target) { s.Warmup.Duration = time.Minute },
+		"Arrivals.Process":           func(s *probes.Spec, _ *probes.Target) { s.Arrivals.Process = probes.Poisson },
+		"Arrivals.Rate":              func(s *probes.Spec, _ *probes.Target) { s.Arrivals.Rate = math.Inf(1) },
+		"Arrivals.CV":                func(s *probes.Spec, _ *probes.Target) { s.Arrivals.CV = 2 },
+		"Arrivals.MaxConcurrency":    func(s *probes.Spec, _ *probes.Target) { s.Arrivals.MaxConcurrency = 7 },
+		"Workload.Dataset":           func(s *probes.Spec, _ *probes.Target) { s.Workload.Dataset = "sharegpt" },
+		"Workload.InputTokens":       func(s *probes.Spec, _ *probes.Target) { s.Workload.InputTokens++ },
+		"Workload.OutputTokens":      func(s *probes.Spec, _ *probes.Target) { s.Workload.OutputTokens++ },
+		"Workload.RangeRatio":        func(s *probes.Spec, _ *probes.Target) { s.Workload.RangeRatio = 0.5 },
+		"Workload.FixedOutputTokens": func(s *probes.Spec, _ *probes.Target) { s.Workload.FixedOutputTokens = 64 },
+		"Workload.ContextTokens":     func(s *probes.Spec, _ *probes.Target) { s.Workload.ContextTokens = 4096 },
+		"Workload.Tokenizer":         func(s *probes.Spec, _ *probes.Target) { s.Workload.Tokenizer = "approx" },
+		"Workload.VocabSize":         func(s *probes.Spec, _ *probes.Target) { s.Workload.VocabSize = 32000 },
+		"Workload.TokenIDs":          func(s *probes.Spec, _ *probes.Target) { s.Workload.TokenIDs = true },
+		"Workload.Cache":             func(s *probes.Spec, _ *probes.Target) { s.Workload.Cache = probes.CacheWarm },
+		"Workload.Seed":              func(s *probes.Spec, _ *probes.Target) { s.Workload.Seed = 7 },
+		"Sampling.Temperature":       func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.Temperature = 0.7 },
+		"Sampling.TopP":              func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.TopP = known(0.9) },
+		"Sampling.IgnoreEOS":         func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.IgnoreEOS = false },
+		"Sampling.Stream":            func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.Stream = false },
+		"Sampling.ExtraBody": func(s *probes.Spec, _ *probes.Target) {
+			s.Workload.Sampling.ExtraBody = map[string]any{"a": 2}
+		},
+		"Sampling.LoRA":      func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.LoRA = "sql" },
+		"Target.Model":       func(_ *probes.Spec, t *probes.Target) { t.Model = "llama-4" },
+		"Target.Backend":     func(_ *probes.Spec, t *probes.Target) { t.Backend = "vllm" },
+		"Target.Environment": func(_ *probes.Spec, t *probes.Target) { t.Environment = probes.Production },
+		"Connection.Policy":  func(_ *probes.Spec, t *probes.Target) { t.Connection.Policy = probes.ConnectionNew },
+		"Connection.Proxy":   func(_ *probes.Spec, t *probes.Target) { t.Connection.Proxy = "http://proxy:3128" },
+	}
+	alike := map[string]change{ // these do not
+		"Spec.Probe":                 func(s *probes.Spec, _ *probes.Target) { s.Probe = "renamed" },
+		"Spec.Schedule":              func(s *probes.Spec, _ *probes.Target) { s.Schedule.Every = time.Hour },
+		"Spec.SLOs":                  func(s *probes.Spec, _ *probes.Target) { s.SLOs = []probes.SLO{{Name: "new"}} },
+		"Spec.Limits":                func(s *probes.Spec, _ *probes.Target) { s.Limits = []probes.Limit{{Bound: 1}} },
+		"Spec.Window":                func(s *probes.Spec, _ *probes.Target) { s.Window.MinSamples = 7 },
+		"Spec.StaleAfter":            func(s *probes.Spec, _ *probes.Target) { s.StaleAfter = time.Hour },
+		"Spec.KeepText":              func(s *probes.Spec, _ *probes.Target) { s.KeepText = true },
+		"Workload.Name":              func(s *probes.Spec, _ *probes.Target) { s.Workload.Name = "renamed" },
+		"Workload.Path":              func(s *probes.Spec, _ *probes.Target) { s.Workload.Path = "/moved" },
+		"Target.Name":                func(_ *probes.Spec, t *probes.Target) { t.Name = "renamed" },
+		"Target.Pool":                func(_ *probes.Spec, t *probes.Target) { t.Pool = "renamed" },
+		"Target.Site":                func(_ *probes.Spec, t *probes.Target) { t.Site = "fra1" },
+		"Target.BaseURL":             func(_ *probes.Spec, t *probes.Target) { t.BaseURL = "http://10.0.0.6:8000" },
+		"Target.Path":                func(_ *probes.Spec, t *probes.Target) { t.Path = "/v2" },
+		"Target.Labels":              func(_ *probes.Spec, t *probes.Target) { t.Labels = map[string]string{"gpu": "h100"} },
+		"Target.Timeouts":            func(_ *probes.Spec, t *probes.Target) { t.Timeouts.Idle = time.Minute },
+		"Connection.FollowRedirects": func(_ *probes.Spec, t *probes.Target) { t.Connection.FollowRedirects = true },
+		"Connection.TLS":             func(_ *probes.Spec, t *probes.Target) { t.Connection.TLS.ServerName = "llm" },
+		"Connection.APIKey":          func(_ *probes.Spec, t *probes.Target) { t.Connection.APIKey = "rotated" },
+		"Connection.APIKeyFile":      func(_ *probes.Spec, t *probes.Target) { t.Connection.APIKeyFile = "/run/secrets/new" },
+		"Connection.Headers": func(_ *probes.Spec, t *probes.Target) {
+			t.Connection.Headers = map[string]probes.Secret{"x": "y"}
+		},
+	}
+	spec, target := fullSpec()
+	base := Fingerprint(spec, target, "random-1")
+	seen := map[string]string{base: "nothing"}
+	var covered []string
+	for name, f := range apart {
+		covered = append(covered, name)
+		spec, target := fullSpec()
+		f(&spec, &target)
+		got := Fingerprint(spec, target, "random-1")
+		if other, taken := seen[got]; taken {
+			t.Errorf("changing %s gives the same fingerprint as changing %s", name, other)
+		}
+		seen[got] = name
+	}
+	for name, f := range alike {
+		covered = append(covered, name)
+		spec, target := fullSpec()
+		f(&spec, &target)
+		if got := Fingerprint(spec, target, "random-1"); got != base {
+			t.Errorf("changing %s changed the fingerprint", name)
+		}
+	}
+	if Fingerprint(spec, target, "random-2") == base {
+		t.Error("another workload version gives the same fingerprint")
+	}
+	slices.Sort(covered)
+	if diff := cmp.Diff(vocabularyFields(), covered); diff != "" {
+		t.Errorf("decide whether these fields make runs incomparable (-vocabulary +test):\n%s", diff)
+	}
+}
+
+// vocabularyFields lists the fields that describe what is run, structs of their
+// own expanded where the fingerprint looks into them.
+func vocabularyFields() []string {
+	var names []string
+	add := func(v any, expanded ...string) {
+		for f := range reflect.TypeOf(v).Fields() {
+			if !slices.Contains(expanded, f.Name) {
+				names = append(names, reflect.TypeOf(v).Name()+"."+f.Name)
+			}
+		}
+	}
+	add(probes.Spec{}, "Workload", "Arrivals", "Warmup")
+	add(probes.Workload{}, "Sampling")
+	add(probes.Sampling{})
+	add(probes.Arrivals{})
+	add(probes.Warmup{})
+	add(probes.Target{}, "Connection")
+	add(probes.Connection{})
+	slices.Sort(names)
+	return names
+}
+
+func TestFingerprintOfProxies(t *testing.T) {
+	with := func(proxy string) string {
+		spec, target := fullSpec()
+		target.Connection.Proxy = proxy
+		return Fingerprint(spec, target, "")
+	}
+	if with("") != with("none") {
+		t.Error("an empty proxy is not the same as none")
+	}
+	if with("http://user:old@proxy:3128") != with("http://user:new@proxy:3128") || with("http://user:old@proxy:3128") != with("http://proxy:3128") {
+		t.Error("a proxy's credentials are part of the fingerprint")
+	}
+	if with("http://proxy:3128") == with("http://other:3128") {
+		t.Error("two proxies have one fingerprint")
+	}
+}
+
+// TestFingerprintOfAnUnsendableBody: NaN is legal YAML and no JSON.
+func TestFingerprintOfAnUnsendableBody(t *testing.T) {
+	spec, target := fullSpec()
+	spec.Workload.Sampling.ExtraBody = map[string]any{"x": math.NaN()}
+	a := Fingerprint(spec, target, "")
+	spec.Workload.Sampling.ExtraBody = map[string]any{"x": math.NaN(), "y": 1}
+	if b := Fingerprint(spec, target, ""); len(a) != 16 || a == b {
+		t.Errorf("fingerprints %q and %q, want two of 16 digits", a, b)
+	}
+}
