@@ -18,17 +18,17 @@ type Engine struct {
 	tok *tokenizer
 	lex *lexicon
 
-	mu      sync.Mutex
-	cfg     *Config // replaced as a whole, never changed
-	slow    float64
-	accept  float64 // probability of accepting the next draft
-	jitter  *rand.Rand
-	cache   *prefixCache
-	waiting []*sequence // in order of arrival
-	running []*sequence
-	batch   []*sequence // of the current step
+	mu       sync.Mutex
+	cfg      *Config // replaced as a whole, never changed
+	slow     float64
+	accept   float64 // probability of accepting the next draft
+	jitter   *rand.Rand
+	cache    *prefixCache
+	waiting  []*sequence // in order of arrival
+	running  []*sequence
+	batch    []*sequence // of the current step
 	stepping bool
-	scripts int // scripted requests in progress
+	scripts  int // scripted requests in progress
 
 	ordinal int
 	totals  Totals
@@ -91,9 +91,17 @@ func (e *Engine) SetConfig(c Config) error {
 
 // SetFaults replaces the faults, for requests that arrive from now on.
 func (e *Engine) SetFaults(faults ...Fault) error {
-	c := *e.config()
-	c.Faults = faults
-	return e.SetConfig(c)
+	for i, f := range faults {
+		if err := f.validate(); err != nil {
+			return fmt.Errorf("configure engine: read faults[%d]: %w", i, err)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := *e.cfg // a request in progress keeps the one it started with
+	c.Faults = slices.Clone(faults)
+	e.cfg, e.slow = &c, slowness(faults)
+	return nil
 }
 
 func (e *Engine) config() *Config {

@@ -367,7 +367,7 @@ func TestJitterIsSeededAndCentred(t *testing.T) {
 		c := exact()
 		c.Seed, c.Jitter = seed, 0.2
 		bubble(t, c, func(r *rig) {
-			at := r.post("/generate", generateBody(words(9), 2001)).times()
+			at := r.post("/v1/completions", completionBody(words(9), 2001)).times()
 			for i := range at[1:] {
 				gaps = append(gaps, at[i+1]-at[i])
 			}

@@ -35,7 +35,8 @@ type sequence struct {
 
 	queueMu sync.Mutex
 	queue   []tokenEvent
-	ready   chan struct{} // holds one token while the queue may be non-empty
+	head    int           // of the queue: events before it were taken
+	ready   chan struct{} // holds a token after a push
 	planned int           // script: events taken
 }
 
@@ -70,15 +71,13 @@ func (s *sequence) push(ev tokenEvent) {
 func (s *sequence) take() (tokenEvent, bool) {
 	s.queueMu.Lock()
 	defer s.queueMu.Unlock()
-	if len(s.queue) == 0 {
+	if s.head == len(s.queue) {
 		return tokenEvent{}, false
 	}
-	ev := s.queue[0]
-	if s.queue = s.queue[1:]; len(s.queue) > 0 {
-		select {
-		case s.ready <- struct{}{}:
-		default:
-		}
+	ev := s.queue[s.head]
+	s.head++
+	if s.head == len(s.queue) {
+		s.queue, s.head = s.queue[:0], 0
 	}
 	return ev, true
 }

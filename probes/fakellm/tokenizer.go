@@ -15,7 +15,7 @@ const (
 	maxPieceLetters = 8
 	namedTokens     = 64 * 64 * 64
 	firstSeenToken  = namedTokens + 16
-	// maxSeenTokens bounds the memory of the table; pieces seen later share ids.
+	// maxSeenTokens bounds the memory of the table.
 	maxSeenTokens = 1 << 18
 )
 
@@ -80,12 +80,13 @@ func pieceLength(text string) int {
 
 // tokenizer maps pieces of text to ids and back.
 type tokenizer struct {
+	limit  int // pieces seen when the table is full share ids
 	mu     sync.RWMutex
 	ids    map[string]int32
 	pieces []string // of ids from firstSeenToken
 }
 
-func newTokenizer() *tokenizer { return &tokenizer{ids: map[string]int32{}} }
+func newTokenizer() *tokenizer { return &tokenizer{limit: maxSeenTokens, ids: map[string]int32{}} }
 
 // append tokenizes text behind dst.
 func (t *tokenizer) append(dst []int32, text string) []int32 {
@@ -112,8 +113,8 @@ func (t *tokenizer) id(piece string) int32 {
 	if id, ok := t.ids[piece]; ok {
 		return id
 	}
-	if len(t.pieces) == maxSeenTokens {
-		return firstSeenToken + int32(hashString(piece)%maxSeenTokens)
+	if len(t.pieces) == t.limit {
+		return firstSeenToken + int32(hashString(piece)%uint64(t.limit))
 	}
 	// The clone keeps a whole prompt from living as long as one of its words.
 	piece = strings.Clone(piece)
