@@ -81,8 +81,8 @@ const (
 // Failed + Cancelled.
 type Stats struct {
 	// Start and End are the window on the clock. End is Start+Duration when the
-	// window was used up, the end of the last request when the schedule was, and
-	// else the moment at which sending stopped.
+	// window was used up, the moment of the interruption when there was one, and
+	// else the end of the last request.
 	Start, End time.Duration
 
 	Due       int // requests that were wanted; each has left one record
@@ -109,8 +109,8 @@ var errWindow = errors.New("the window is over")
 // as send lag.
 //
 // A panic of the backend becomes a record with the outcome bad_response. A panic
-// of Next or Offsets ends the schedule: what is in flight is awaited, and Stats
-// has the error.
+// of Next or Offsets ends the schedule: nothing more becomes due, what is in
+// flight is awaited, and Stats has the error.
 func Run(ctx context.Context, clock probes.Clock, load Load, emit func(probes.Record)) Stats {
 	if load.Progress == nil {
 		load.Progress = new(Progress)

@@ -29,6 +29,8 @@ type answer struct {
 	tokens     int
 	outcome    probes.Outcome // empty is ok
 	panics     any
+	deaf       bool          // does not notice that it is cancelled
+	linger     time.Duration // takes so long to return once it is
 }
 
 // fakeBackend answers by the script and keeps the contract of Backend.
@@ -69,11 +71,15 @@ func (b *fakeBackend) Do(ctx context.Context, clock probes.Clock, r *probes.Requ
 		panic(a.panics)
 	}
 	pause := a.first
+	if a.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
 	for range a.tokens {
 		select {
 		case <-time.After(pause):
 			rec.Chunks = append(rec.Chunks, probes.Chunk{At: clock.Now(), Tokens: 1})
 		case <-ctx.Done():
+			time.Sleep(a.linger)
 			rec.Outcome = probes.Cancelled
 			rec.End = probes.Known(clock.Now())
 			return rec
@@ -509,6 +515,20 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+func TestTheCancelledAreAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*ms, cancel)
+		b := &fakeBackend{script: func(int) answer { return answer{first: time.Minute, tokens: 1, linger: 50 * ms} }}
+		clock := probes.NewClock()
+		_, stats := run(t, ctx, clock, Load{Backend: b, Next: requests(0), Concurrency: 3})
+		checkEnd(t, stats, EndedInterrupted, 100*ms)
+		if now := clock.Now(); stats.Cancelled != 3 || now != 150*ms {
+			t.Errorf("returned at %v with %d cancelled, want 150ms and 3", now, stats.Cancelled)
+		}
+	})
+}
+
 func TestCancelledBeforeItBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -532,6 +552,56 @@ func TestCancelledAfterTheLast(t *testing.T) {
 		stats := Run(ctx, probes.NewClock(), Load{Backend: serve(ms), Next: requests(1), Offsets: burst(1)},
 			func(probes.Record) { cancel() })
 		checkEnd(t, stats, EndedSchedule, ms)
+	})
+}
+
+// Nor does a cut that comes too late for the last answer.
+func TestCutWithoutLoss(t *testing.T) {
+	for _, window := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			load := Load{Next: requests(2), Offsets: burst(2),
+				Backend: &fakeBackend{script: func(int) answer { return answer{first: 2 * ms, tokens: 1, deaf: true} }}}
+			if window {
+				load.Duration = ms
+			} else {
+				time.AfterFunc(ms, cancel)
+			}
+			_, stats := run(t, ctx, probes.NewClock(), load)
+			checkEnd(t, stats, EndedSchedule, 2*ms)
+		})
+	}
+}
+
+// What became due while Next held the pacer up was due all the same.
+func TestCutDuringSlowNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := requests(0)
+		slow := func() (*probes.Request, bool) {
+			r, ok := next()
+			if r.Index == 3 {
+				time.Sleep(time.Second)
+			}
+			return r, ok
+		}
+		clock := probes.NewClock()
+		records, stats := run(t, t.Context(), clock, Load{
+			Backend: serve(500 * ms), Next: slow, Offsets: every(100 * ms), Duration: 650 * ms,
+		})
+		var got []string
+		for _, r := range byIndex(records) {
+			end, _ := r.End.Get()
+			got = append(got, fmt.Sprintf("%d %v %s %v", r.Index, r.Due, r.Outcome, end))
+		}
+		want := []string{
+			"0 0s ok 500ms", "1 100ms ok 600ms", "2 200ms cancelled 650ms", // cut in time all the same
+			"3 300ms dropped 0s", "4 400ms dropped 0s", "5 500ms dropped 0s", "6 600ms dropped 0s",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("records (-want +got)\n%s", diff)
+		}
+		checkEnd(t, stats, EndedWindow, 650*ms)
 	})
 }
 
@@ -582,6 +652,7 @@ func TestSourceRunsOut(t *testing.T) {
 		{"endless offsets", Load{Offsets: every(100 * ms), Next: requests(5)}, 5, 500 * ms},
 		{"while requests wait for a slot", Load{Offsets: every(10 * ms), Next: requests(3), Concurrency: 1}, 3, 300 * ms},
 		{"inside a window", Load{Offsets: every(10 * ms), Next: requests(3), Duration: time.Second}, 3, 120 * ms},
+		{"when the window holds no more", Load{Offsets: slices.Values([]time.Duration{0, 0, time.Hour}), Next: requests(1), Duration: time.Second}, 1, 100 * ms},
 		{"closed loop", Load{Next: requests(5), Concurrency: 2}, 5, 300 * ms},
 		{"no request", Load{Next: func() (*probes.Request, bool) { return nil, false }, Offsets: every(ms), Start: time.Hour}, 0, 0},
 		{"no request in a closed loop", Load{Next: func() (*probes.Request, bool) { return nil, false }, Concurrency: 3}, 0, 0},
@@ -657,6 +728,7 @@ func TestPanicOfTheSource(t *testing.T) {
 		name string
 		load Load
 		ok   int
+		end  time.Duration
 		err  string
 	}{
 		{"next", Load{Offsets: every(100 * ms), Next: func() (*probes.Request, bool) {
@@ -665,26 +737,24 @@ func TestPanicOfTheSource(t *testing.T) {
 				panic("no such file")
 			}
 			return r, ok
-		}}, 3, "prepare request 3: panic: no such file"},
+		}}, 3, 1700 * ms, "prepare request 3: panic: no such file"},
 		{"offsets", Load{Next: requests(0), Concurrency: 1, Offsets: func(yield func(time.Duration) bool) {
 			if yield(0) && yield(ms) && yield(time.Second) {
 				panic("broken trace")
 			}
-		}}, 1, "take due offset: panic: broken trace"},
+		}}, 3, 4500 * ms, "take due offset: panic: broken trace"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				test.load.Backend = serve(1500 * ms)
 				records, stats := run(t, t.Context(), probes.NewClock(), test.load)
 				if got := outcomes(records); got[probes.OK] != test.ok || len(records) != test.ok {
-					t.Errorf("got %v, want %d ok: what was in flight is awaited", got, test.ok)
+					t.Errorf("got %v, want %d ok: what was due is carried out", got, test.ok)
 				}
 				if stats.Err == nil || stats.Err.Error() != test.err {
 					t.Errorf("got error %v, want %s", stats.Err, test.err)
 				}
-				if stats.Ended != EndedSource || stats.Complete() {
-					t.Errorf("got ended by %s, complete %v, want by source and incomplete", stats.Ended, stats.Complete())
-				}
+				checkEnd(t, stats, EndedSource, test.end)
 			})
 		})
 	}

@@ -45,9 +45,10 @@ type pacer struct {
 	request *probes.Request
 	timer   *time.Timer
 
-	finished bool          // everything that was to be asked has ended
-	end      time.Duration // when the pacer stopped sending, or finished
-	err      error         // panic of Next or Offsets
+	unasked bool          // the load was cut before everything had been asked
+	stopped time.Duration // when it was cut
+	quiet   time.Duration // when the last request had ended
+	err     error         // panic of Next or Offsets
 }
 
 func (p *pacer) run() {
@@ -74,15 +75,15 @@ func (p *pacer) run() {
 		p.advance()
 		p.dispatch()
 		if p.request == nil && p.inFlight == 0 && !p.beyond {
-			p.finished, p.end = true, p.clock.Now()
-			return
+			break
 		}
 		if p.ctx.Err() != nil {
 			p.cut()
-			return
+			break
 		}
 		p.wait(p.upcoming, p.waiting)
 	}
+	p.quiet = p.clock.Now()
 }
 
 // wait blocks until the instant (when there is one), until a worker is free, or
@@ -110,7 +111,7 @@ func (p *pacer) pull() {
 	var offset time.Duration
 	var ok bool
 	if err := guard(func() { offset, ok = p.offsets() }); err != nil {
-		p.fail(fmt.Errorf("take due offset: %w", err))
+		p.err = fmt.Errorf("take due offset: %w", err) // what is due already stays due
 		return
 	}
 	switch {
@@ -134,8 +135,8 @@ func (p *pacer) prepare() {
 	var request *probes.Request
 	var ok bool
 	if err := guard(func() { request, ok = p.load.Next() }); err != nil {
-		p.fail(fmt.Errorf("prepare request %d: %w", p.asked, err))
-		return
+		p.err = fmt.Errorf("prepare request %d: %w", p.asked, err)
+		ok = false
 	}
 	if !ok || request == nil {
 		p.exhaust()
@@ -143,12 +144,6 @@ func (p *pacer) prepare() {
 	}
 	p.asked++
 	p.request = request
-}
-
-// fail ends the schedule because its source is broken.
-func (p *pacer) fail(err error) {
-	p.err = err
-	p.exhaust()
 }
 
 // exhaust ends the schedule. Offsets for which there is no request were never due.
@@ -229,8 +224,9 @@ func (p *pacer) release(w *worker) {
 // flight has been cancelled with ctx and is awaited. What is not yet due was
 // never asked.
 func (p *pacer) cut() {
-	p.end = p.clock.Now()
-	p.advance()
+	p.stopped = p.clock.Now()
+	p.unasked = p.request != nil || p.beyond
+	p.advance() // a slow Next may have kept the pacer from seeing what became due
 	for p.request != nil && len(p.backlog) > 0 {
 		due := p.takeDue()
 		record := blank(p.request, due)
@@ -246,17 +242,16 @@ func (p *pacer) cut() {
 }
 
 // ended says what ended the load and when. It may be called once the pacer has
-// returned. A load whose last requests were cut is not finished, although
-// nothing was left to ask.
+// returned. A cut that came when nothing was left to ask, and that no request
+// was lost to, has cut nothing.
 func (p *pacer) ended(cancelled int) (Ended, time.Duration) {
-	windowOver := errors.Is(context.Cause(p.ctx), errWindow)
 	switch {
 	case p.err != nil:
-		return EndedSource, p.end
-	case p.finished && (p.ctx.Err() == nil || cancelled == 0):
-		return EndedSchedule, p.end
-	case windowOver:
+		return EndedSource, p.quiet
+	case !p.unasked && cancelled == 0:
+		return EndedSchedule, p.quiet
+	case errors.Is(context.Cause(p.ctx), errWindow):
 		return EndedWindow, later(p.load.Start, p.load.Duration)
 	}
-	return EndedInterrupted, p.end
+	return EndedInterrupted, p.stopped
 }
