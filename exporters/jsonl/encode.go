@@ -1,0 +1,208 @@
+package jsonl
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// Options says what a line holds beside the statistics.
+type Options struct {
+	// Details adds one entry per request: lengths, times, texts, errors. Texts are
+	// there only when the spec kept them.
+	Details bool
+	Tag     string // bench_serving's --tag; empty is null
+	Version string // of inferbeat
+}
+
+// number is a float64 in strict JSON: infinities are strings, as vLLM writes
+// them, and NaN is null.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	switch f := float64(n); {
+	case math.IsInf(f, 1):
+		return []byte(`"inf"`), nil
+	case math.IsInf(f, -1):
+		return []byte(`"-inf"`), nil
+	case math.IsNaN(f):
+		return []byte("null"), nil
+	default:
+		return json.Marshal(f)
+	}
+}
+
+// known wraps a number; unknown is nil and so null.
+func known(o probes.Optional[float64]) *number {
+	if f, ok := o.Get(); ok {
+		return new(number(f))
+	}
+	return nil
+}
+
+// positive is null for 0, which means "not set" in a spec.
+func positive(n int) *int {
+	if n <= 0 {
+		return nil
+	}
+	return &n
+}
+
+// text is null for "".
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// line has the keys of bench_serving in the order in which it writes them, then
+// ours.
+type line struct {
+	Tag               *string  `json:"tag"`
+	Backend           string   `json:"backend"`
+	DatasetName       string   `json:"dataset_name"`
+	RequestRate       number   `json:"request_rate"`
+	MaxConcurrency    *int     `json:"max_concurrency"`
+	ShareGPTOutputLen *int     `json:"sharegpt_output_len"`
+	RandomInputLen    *int     `json:"random_input_len"`
+	RandomOutputLen   *int     `json:"random_output_len"`
+	RandomRangeRatio  *number  `json:"random_range_ratio"`
+	ServerInfo        *string  `json:"server_info"`
+	Duration          number   `json:"duration"`
+	Completed         int      `json:"completed"`
+	TotalInput        optional `json:"total_input_tokens"`
+	TotalInputText    optional `json:"total_input_text_tokens"`
+	TotalInputVision  int      `json:"total_input_vision_tokens"`
+	TotalOutput       optional `json:"total_output_tokens"`
+	TotalRetokenized  optional `json:"total_output_tokens_retokenized"`
+	RequestThroughput *number  `json:"request_throughput"`
+	InputThroughput   *number  `json:"input_throughput"`
+	OutputThroughput  *number  `json:"output_throughput"`
+	TotalThroughput   *number  `json:"total_throughput"`
+
+	MeanE2E   *number `json:"mean_e2e_latency_ms"`
+	MedianE2E *number `json:"median_e2e_latency_ms"`
+	StdE2E    *number `json:"std_e2e_latency_ms"`
+	P90E2E    *number `json:"p90_e2e_latency_ms"`
+	P95E2E    *number `json:"p95_e2e_latency_ms"`
+	P99E2E    *number `json:"p99_e2e_latency_ms"`
+
+	MeanTTFT   *number `json:"mean_ttft_ms"`
+	MedianTTFT *number `json:"median_ttft_ms"`
+	StdTTFT    *number `json:"std_ttft_ms"`
+	P90TTFT    *number `json:"p90_ttft_ms"`
+	P95TTFT    *number `json:"p95_ttft_ms"`
+	P99TTFT    *number `json:"p99_ttft_ms"`
+
+	MeanTPOT   *number `json:"mean_tpot_ms"`
+	MedianTPOT *number `json:"median_tpot_ms"`
+	StdTPOT    *number `json:"std_tpot_ms"`
+	P90TPOT    *number `json:"p90_tpot_ms"`
+	P95TPOT    *number `json:"p95_tpot_ms"`
+	P99TPOT    *number `json:"p99_tpot_ms"`
+
+	MeanITL   *number `json:"mean_itl_ms"`
+	MedianITL *number `json:"median_itl_ms"`
+	StdITL    *number `json:"std_itl_ms"`
+	P90ITL    *number `json:"p90_itl_ms"`
+	P95ITL    *number `json:"p95_itl_ms"`
+	P99ITL    *number `json:"p99_itl_ms"`
+	MaxITL    *number `json:"max_itl_ms"`
+
+	Concurrency           *number `json:"concurrency"`
+	AcceptLength          *number `json:"accept_length"`
+	MaxOutputTokensPerSec *number `json:"max_output_tokens_per_s"`
+	MaxConcurrentRequests int     `json:"max_concurrent_requests"`
+
+	*details
+	Inferbeat ours `json:"inferbeat"`
+}
+
+type optional = probes.Optional[int]
+
+// Encode writes the run as one line of JSON without a line end.
+func Encode(run *probes.Run, o Options) ([]byte, error) {
+	l := newLine(run, o)
+	if o.Details {
+		l.details = newDetails(run)
+		l.Inferbeat.Details = newOurDetails(run)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(l); err != nil {
+		return nil, fmt.Errorf("encode run %s: %w", run.ID, err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func newLine(run *probes.Run, o Options) *line {
+	spec, w, s := &run.Spec, &run.Spec.Workload, &run.Summary
+	l := &line{
+		Tag: text(o.Tag), Backend: run.Target.Backend, DatasetName: w.Dataset,
+		RequestRate: requestRate(spec.Arrivals), MaxConcurrency: positive(spec.Arrivals.MaxConcurrency),
+		ShareGPTOutputLen: positive(w.FixedOutputTokens),
+		Duration:          number(s.Duration.Seconds()), Completed: s.Completed,
+		TotalInput: s.InputTokens, TotalInputText: s.InputTokens, TotalOutput: s.OutputTokens,
+		RequestThroughput: known(s.RequestThroughput), InputThroughput: known(s.InputThroughput),
+		OutputThroughput: known(s.OutputThroughput), TotalThroughput: known(s.TotalThroughput),
+		Concurrency: known(s.Concurrency), AcceptLength: known(s.AcceptLength),
+		MaxOutputTokensPerSec: known(s.PeakOutputThroughput), MaxConcurrentRequests: s.PeakConcurrency,
+		Inferbeat: newOurs(run, o.Version),
+	}
+	if strings.HasPrefix(w.Dataset, "random") {
+		l.RandomInputLen, l.RandomOutputLen = positive(w.InputTokens), positive(w.OutputTokens)
+		l.RandomRangeRatio = new(number(w.RangeRatio))
+	}
+	if s.OutputSource == probes.TokensClient {
+		l.TotalRetokenized = s.OutputTokens // this count is one tokenisation of the text
+	}
+	l.MeanE2E, l.MedianE2E, l.StdE2E, l.P90E2E, l.P95E2E, l.P99E2E, _ = milliseconds(s.Distribution(probes.E2E))
+	l.MeanTTFT, l.MedianTTFT, l.StdTTFT, l.P90TTFT, l.P95TTFT, l.P99TTFT, _ = milliseconds(s.Distribution(probes.TTFT))
+	l.MeanTPOT, l.MedianTPOT, l.StdTPOT, l.P90TPOT, l.P95TPOT, l.P99TPOT, _ = milliseconds(s.Distribution(probes.TPOT))
+	l.MeanITL, l.MedianITL, l.StdITL, l.P90ITL, l.P95ITL, l.P99ITL, l.MaxITL = milliseconds(s.Distribution(probes.ITL))
+	return l
+}
+
+// requestRate is inf in a closed loop too: bench_serving knows it as a burst
+// behind a concurrency limit.
+func requestRate(a probes.Arrivals) number {
+	if !a.OpenLoop() {
+		return number(math.Inf(1))
+	}
+	return number(a.Rate)
+}
+
+// milliseconds gives the statistics of a distribution, all nil without samples.
+func milliseconds(d probes.Distribution) (mean, median, std, p90, p95, p99, highest *number) {
+	if d.N == 0 {
+		return
+	}
+	ms := func(seconds float64) *number { return new(number(seconds * 1e3)) }
+	return ms(d.Mean), ms(d.P50), ms(d.Stddev), ms(d.P90), ms(d.P95), ms(d.P99), ms(d.Max)
+}
+
+// printable drops what a URL may hide. One that cannot be read is left out.
+func printable(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	u.User, u.RawQuery, u.Fragment, u.RawFragment, u.ForceQuery = nil, "", "", "", false
+	return u.String()
+}
+
+// instant is null for the zero time.
+func instant(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.Format(time.RFC3339Nano))
+}

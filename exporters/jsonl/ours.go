@@ -1,0 +1,185 @@
+package jsonl
+
+import (
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// ours is what bench_serving does not record: identity, time, what can be
+// believed, and every series with its n. Latencies are in seconds.
+type ours struct {
+	Version     string  `json:"version"`
+	RunID       string  `json:"run_id"`
+	Probe       string  `json:"probe"`
+	Kind        string  `json:"kind"`
+	Target      target  `json:"target"`
+	Start       *string `json:"start"`
+	End         *string `json:"end"`
+	Result      string  `json:"result"`
+	Complete    bool    `json:"complete"`
+	Error       *string `json:"error"`
+	Fingerprint *string `json:"fingerprint"`
+
+	Validity probes.Validity `json:"validity"`
+	Verdict  probes.Verdict  `json:"verdict"`
+	Traps    []probes.Reason `json:"traps"`
+
+	Workload workload `json:"workload"`
+	Arrivals arrivals `json:"arrivals"`
+
+	Requests  int                    `json:"requests"`
+	Sent      int                    `json:"sent"`
+	Failed    int                    `json:"failed"`
+	Cancelled int                    `json:"cancelled"`
+	Dropped   int                    `json:"dropped"`
+	Warmup    int                    `json:"warmup"`
+	Outcomes  map[probes.Outcome]int `json:"outcomes"`
+	Flags     map[string]int         `json:"flags"`
+
+	SuccessRatio  *number            `json:"success_ratio"`
+	OfferedRate   *number            `json:"offered_rate"`
+	AchievedRate  *number            `json:"achieved_rate"`
+	Goodput       *number            `json:"goodput"`
+	SLOAttainment map[string]number  `json:"slo_attainment"`
+	Latency       map[string]latency `json:"latency_seconds"`
+
+	InputSource    *string       `json:"input_token_source"`
+	OutputSource   *string       `json:"output_token_source"`
+	UnknownOutputs int           `json:"unknown_outputs"`
+	CachedTokens   optional      `json:"cached_tokens"`
+	InputLengths   *inputLengths `json:"input_lengths"`
+	Connections    *connections  `json:"connections"`
+
+	Details *ourDetails `json:"details,omitempty"`
+}
+
+type target struct {
+	Name        string            `json:"name"`
+	Pool        string            `json:"pool"`
+	Environment string            `json:"environment"`
+	Site        *string           `json:"site"`
+	Backend     string            `json:"backend"`
+	Model       *string           `json:"model"`
+	BaseURL     string            `json:"base_url"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Connection  string            `json:"connection_policy"`
+}
+
+type workload struct {
+	Name      string `json:"name"`
+	Dataset   string `json:"dataset"`
+	Tokenizer string `json:"tokenizer"`
+	Cache     string `json:"cache"`
+	Seed      int64  `json:"seed"`
+	IgnoreEOS bool   `json:"ignore_eos"`
+	Stream    bool   `json:"stream"`
+}
+
+type arrivals struct {
+	Process        string  `json:"process"`
+	Rate           *number `json:"rate"`
+	CV             *number `json:"cv"`
+	MaxConcurrency *int    `json:"max_concurrency"`
+}
+
+// latency is a distribution in strict JSON.
+type latency struct {
+	N      int    `json:"n"`
+	Mean   number `json:"mean"`
+	Stddev number `json:"stddev"`
+	Min    number `json:"min"`
+	P50    number `json:"p50"`
+	P90    number `json:"p90"`
+	P95    number `json:"p95"`
+	P99    number `json:"p99"`
+	Max    number `json:"max"`
+}
+
+type inputLengths struct {
+	N             int    `json:"n"`
+	MeanRequested number `json:"mean_requested"`
+	MeanServer    number `json:"mean_server"`
+	MaxDeviation  number `json:"max_deviation"`
+	Off           int    `json:"off"`
+}
+
+// connections counts the measured requests that were sent.
+type connections struct {
+	New      int `json:"new"`
+	Reused   int `json:"reused"`
+	Reopened int `json:"reopened"` // the server had closed the reused one
+}
+
+func newOurs(run *probes.Run, version string) ours {
+	s, t, w := &run.Summary, &run.Target, &run.Spec.Workload
+	o := ours{
+		Version: version, RunID: run.ID, Probe: run.Spec.Probe, Kind: string(run.Spec.Kind),
+		Target: target{
+			Name: t.Name, Pool: t.Pool, Environment: string(t.Environment), Site: text(t.Site), Backend: t.Backend,
+			Model: text(t.Model), BaseURL: printable(t.BaseURL), Labels: t.Labels, Connection: string(t.Connection.Policy),
+		},
+		Start: instant(run.Start), End: instant(run.End), Result: string(run.Result), Complete: run.Complete,
+		Error: text(run.Error), Fingerprint: text(run.Fingerprint),
+		Validity: run.Validity, Verdict: run.Verdict, Traps: run.Traps,
+		Workload: workload{
+			Name: w.Name, Dataset: w.Dataset, Tokenizer: w.Tokenizer, Cache: string(w.Cache), Seed: w.Seed,
+			IgnoreEOS: w.Sampling.IgnoreEOS, Stream: w.Sampling.Stream,
+		},
+		Arrivals: newArrivals(run.Spec.Arrivals),
+		Requests: s.Requests, Sent: s.Sent, Failed: s.Failed, Cancelled: s.Cancelled, Dropped: s.Dropped, Warmup: s.Warmup,
+		Outcomes: s.Outcomes, Flags: s.Flags,
+		SuccessRatio: known(s.SuccessRatio), OfferedRate: known(s.OfferedRate), AchievedRate: known(s.AchievedRate), Goodput: known(s.Goodput),
+		InputSource: text(string(s.InputSource)), OutputSource: text(string(s.OutputSource)), UnknownOutputs: s.UnknownOutputs,
+		CachedTokens: s.CachedTokens, Connections: countConnections(run.Records),
+	}
+	if o.Traps == nil {
+		o.Traps = []probes.Reason{}
+	}
+	if s.SLOAttainment != nil {
+		o.SLOAttainment = map[string]number{}
+		for name, share := range s.SLOAttainment {
+			o.SLOAttainment[name] = number(share)
+		}
+	}
+	o.Latency = map[string]latency{}
+	for _, signal := range probes.Signals {
+		if d := s.Distribution(signal); d.N > 0 {
+			o.Latency[string(signal)] = latency{d.N, number(d.Mean), number(d.Stddev), number(d.Min),
+				number(d.P50), number(d.P90), number(d.P95), number(d.P99), number(d.Max)}
+		}
+	}
+	if in := s.Input; in.N > 0 {
+		o.InputLengths = &inputLengths{in.N, number(in.MeanRequested), number(in.MeanServer), number(in.MaxDeviation), in.Off}
+	}
+	return o
+}
+
+func newArrivals(a probes.Arrivals) arrivals {
+	out := arrivals{Process: string(a.Process), MaxConcurrency: positive(a.MaxConcurrency)}
+	if a.OpenLoop() {
+		out.Rate = new(number(a.Rate))
+	}
+	if a.Process == probes.Gamma {
+		out.CV = new(number(a.CV))
+	}
+	return out
+}
+
+// countConnections is nil when the records are not there to count.
+func countConnections(records []probes.Record) *connections {
+	if len(records) == 0 {
+		return nil
+	}
+	var c connections
+	for i := range records {
+		switch r := &records[i]; {
+		case r.Outcome == probes.Dropped:
+		case r.Flags.Has(probes.StaleReuse):
+			c.Reopened++
+		case r.Connection.Reused:
+			c.Reused++
+		default:
+			c.New++
+		}
+	}
+	return &c
+}
