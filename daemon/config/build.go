@@ -199,11 +199,8 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 			p.Arrivals = string(probes.Burst)
 		case rated:
 			p.Arrivals = string(probes.Poisson)
-		case written("max_concurrency"):
-			p.Arrivals = string(probes.ClosedLoop)
-		case canary:
-			p.Arrivals = string(probes.ClosedLoop)
-			p.MaxConcurrency = 1
+		case written("max_concurrency") || canary:
+			p.Arrivals, p.MaxConcurrency = string(probes.ClosedLoop), max(1, p.MaxConcurrency)
 		case p.Kind != "":
 			b.report(path, "needs request_rate or max_concurrency")
 		}

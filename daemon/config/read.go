@@ -32,7 +32,7 @@ type reader struct {
 }
 
 const (
-	maxNodes = 1_000_000
+	maxNodes = 250_000
 	maxDepth = 50 // of extra_body; an alias may refer to itself
 )
 
@@ -41,12 +41,19 @@ func (r *reader) problem(n *yaml.Node, path, format string, args ...any) {
 	*r.problems = append(*r.problems, Problem{File: r.file, Line: n.Line, Path: path, Message: text})
 }
 
+// spend takes nodes off the budget. What is beyond it is reported once.
+func (r *reader) spend(nodes int, n *yaml.Node, path string) bool {
+	before := r.budget
+	r.budget -= nodes
+	if r.budget < 0 && before >= 0 {
+		r.problem(n, path, "the file unfolds to more than %d values: are there aliases of aliases?", maxNodes)
+	}
+	return r.budget >= 0
+}
+
 // value reads the node as what the field holds. It reports false after a problem.
 func (r *reader) value(n *yaml.Node, f field, path string) (any, bool) {
-	if r.budget--; r.budget < 0 {
-		if r.budget == -1 {
-			r.problem(n, path, "holds more than %d values; are there aliases of aliases?", maxNodes)
-		}
+	if !r.spend(1, n, path) {
 		return nil, false
 	}
 	if n.Kind == yaml.AliasNode {
@@ -146,8 +153,7 @@ func (r *reader) merged(v *yaml.Node, path string, hideKeys bool) []entry {
 		}
 		return list
 	}
-	if r.budget -= len(v.Content); r.budget < 0 {
-		r.problem(v, path, "<< brings in too many keys")
+	if !r.spend(len(v.Content), v, path) {
 		return nil
 	}
 	return r.entries(v, path, hideKeys)
@@ -309,8 +315,11 @@ func (r *reader) scalar(n *yaml.Node, f field, path string) (any, bool) {
 
 // free reads what has no schema, as JSON can hold it.
 func (r *reader) free(n *yaml.Node, path string, depth int) (any, bool) {
-	if r.budget--; r.budget < 0 || depth == 0 {
-		r.problem(n, path, "is nested too deep or too large")
+	if depth == 0 {
+		r.problem(n, path, "is nested more than %d deep", maxDepth)
+		return nil, false
+	}
+	if !r.spend(1, n, path) {
 		return nil, false
 	}
 	switch n.Kind {

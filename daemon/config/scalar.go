@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/inferbeat/inferbeat/probes"
 )
@@ -21,6 +22,9 @@ import (
 func parseScalar(f field, text, dir string) (any, error) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return nil, errors.New("must not hold control characters")
+	}
+	if !utf8.ValidString(text) { // a variable's value; YAML itself allows nothing else
+		return nil, errors.New("must be UTF-8")
 	}
 	switch {
 	case f.typ == durationType:
