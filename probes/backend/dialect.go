@@ -109,9 +109,17 @@ func AcceptsTokenIDs(name string) bool {
 	return d != nil && d.tokenIDs
 }
 
-// nearest is the known name with the fewest edits, empty when none is similar.
+// nearest is the known name that has all parts of the given one, or else the one
+// with the fewest edits; empty when none is similar.
 func nearest(name string) string {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	parts := strings.Split(name, "-")
+	for _, known := range Names() {
+		has := strings.Split(known, "-")
+		if !slices.ContainsFunc(parts, func(p string) bool { return !slices.Contains(has, p) }) {
+			return known
+		}
+	}
 	best, bestDistance := "", 1+len(name)/2
 	for _, known := range Names() {
 		if d := editDistance(name, known); d < bestDistance {

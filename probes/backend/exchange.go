@@ -121,7 +121,7 @@ func (x *exchange) fail(err error, due probes.Outcome) {
 // body only adds words.
 func (x *exchange) refused(outcome probes.Outcome) {
 	x.rec.RetryAfter = retryAfter(x.resp.Header, time.Now)
-	text := fmt.Sprintf("status %d %s", x.resp.StatusCode, http.StatusText(x.resp.StatusCode))
+	text := strings.TrimSpace(fmt.Sprintf("status %d %s", x.resp.StatusCode, http.StatusText(x.resp.StatusCode)))
 	if x.resp.StatusCode/100 == 3 {
 		location := x.resp.Location
 		if location == "" {

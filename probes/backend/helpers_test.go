@@ -291,3 +291,10 @@ func readCut(c *Client, req *probes.Request, pieces ...[]byte) probes.Record {
 	x.conclude(r, io.EOF, "")
 	return rec
 }
+
+// contextWithTimeout is a context that we cancel after d.
+func contextWithTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(t.Context())
+	timer := time.AfterFunc(d, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}

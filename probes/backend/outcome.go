@@ -50,6 +50,10 @@ func failureOutcome(ctx context.Context, err error, due probes.Outcome) probes.O
 	case wire.PhaseDNS:
 		return probes.DNS
 	case wire.PhaseConnect:
+		// A proxy, or a dialler of the caller's, looks names up by itself.
+		if name := (*net.DNSError)(nil); errors.As(err, &name) {
+			return probes.DNS
+		}
 		return probes.Connect
 	case wire.PhaseTLS:
 		return probes.TLSError

@@ -1,0 +1,178 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+func TestModel(t *testing.T) {
+	models := answer(200, 0, "application/json", string(mustRead(t, "captured", "llama-server-get_v1_models.txt")))
+	s := &server{reply: map[string]timeline{"/v1/models": models, "/v1/completions": tokens(1, 0, 0, "close"), "/tokenize": answer(200, 0, "", `{"tokens":[1]}`)}}
+	tg := target("vllm")
+	tg.Model = ""
+	c := newClient(t, tg, s)
+	if got, err := c.Model(t.Context()); got != "tiny" || err != nil {
+		t.Fatalf("Model() = %q, %v, want tiny", got, err)
+	}
+	c.Do(t.Context(), probes.NewClock(), request(), 0)
+	if _, err := c.Tokenize(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if s.seen[0].Method != "GET" || s.seen[0].Header.Get("X-Inferbeat-Probe") != "1" {
+		t.Errorf("models were asked for by %s with %v", s.seen[0].Method, s.seen[0].Header)
+	}
+	for _, i := range []int{1, 2} {
+		if got := s.seen[i].fields(t)["model"]; got != "tiny" {
+			t.Errorf("%s asks for model %v, want the one that was found", s.seen[i].URL.Path, got)
+		}
+	}
+	tg.Model = "own"
+	c = newClient(t, tg, s)
+	if _, err := c.Model(t.Context()); err != nil || c.model() != "own" {
+		t.Errorf("the target's own model became %q, %v", c.model(), err)
+	}
+}
+
+func TestModelErrors(t *testing.T) {
+	tests := []struct {
+		script timeline
+		text   string
+	}{
+		{answer(200, 0, "application/json", `{"data":[]}`), "name the model in the config"},
+		{answer(200, 0, "application/json", `{"data":[{}]}`), "name the model in the config"},
+		{answer(200, 0, "text/html", `<html>`), "not the expected JSON"},
+		{answer(401, 0, "application/json", `{"error":"bad key sk-KEYSECRET-7f"}`), "list models: status 401 Unauthorized: bad key <secret>"},
+	}
+	for _, test := range tests {
+		tg := target("vllm")
+		tg.Connection.APIKey = "sk-KEYSECRET-7f"
+		_, err := newClient(t, tg, &server{answers: []timeline{test.script}}).Model(t.Context())
+		if err == nil || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("Model() = %v, want %q in it", err, test.text)
+		}
+	}
+}
+
+func TestModelGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answers: []timeline{{200, nil, []step{{at: time.Hour, end: "close"}}}}}
+		c := newClient(t, target("vllm"), s)
+		began := time.Now()
+		_, err := c.Model(t.Context())
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 30*time.Second {
+			t.Errorf("Model() = %v after %v, want a deadline after 30s", err, time.Since(began))
+		}
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+func TestTokenize(t *testing.T) {
+	captured := string(mustRead(t, "captured", "llama-server-tokenize.json"))
+	empty := answer(200, 0, "application/json", `{"tokens":[]}`)
+	tests := []struct {
+		name     string
+		script   []timeline
+		want     []int
+		requests int
+		fields   []string // the text's field in each request
+	}{
+		{"SGLang and vLLM", []timeline{answer(200, 0, "application/json", `{"tokens":[5,6],"count":2,"max_model_len":4096}`)}, []int{5, 6}, 1, []string{"prompt"}},
+		{"llama.cpp", []timeline{empty, answer(200, 0, "application/json", captured)}, []int{1, 552, 897, 2216, 393, 368, 1014, 408}, 2, []string{"prompt", "content"}},
+		{"refused under the first name", []timeline{answer(422, 0, "application/json", `{"detail":"no"}`), answer(200, 0, "application/json", `{"tokens":[9]}`)}, []int{9}, 2, []string{"prompt", "content"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := &server{answers: test.script}
+			c := newClient(t, target("vllm"), s)
+			got, err := c.Tokenize(t.Context(), "The license")
+			if err != nil {
+				t.Fatalf("Tokenize: %v", err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("ids (-want +got):\n%s", diff)
+			}
+			if len(s.seen) != test.requests {
+				t.Fatalf("%d requests, want %d", len(s.seen), test.requests)
+			}
+			for i, field := range test.fields {
+				if got := s.seen[i].fields(t); got[field] != "The license" || got["add_special_tokens"] != false {
+					t.Errorf("request %d is %v, want the text as %s and no special tokens", i, got, field)
+				}
+			}
+			// The next text goes straight to the name that worked.
+			if _, err := c.Tokenize(t.Context(), "again"); err != nil || len(s.seen) != test.requests+1 {
+				t.Errorf("the second text took %d requests, %v", len(s.seen)-test.requests, err)
+			}
+		})
+	}
+}
+
+func TestTokenizeErrors(t *testing.T) {
+	s := &server{answers: []timeline{answer(404, 0, "application/json", `{"detail":"Not Found"}`)}}
+	if _, err := newClient(t, target("openai"), s).Tokenize(t.Context(), "a"); err == nil || err.Error() != "tokenize: status 404 Not Found: Not Found" {
+		t.Errorf("Tokenize without such a call: %v", err)
+	}
+	if got, err := newClient(t, target("vllm"), &server{answers: []timeline{answer(200, 0, "", `{"tokens":[]}`)}}).Tokenize(t.Context(), ""); err != nil || len(got) != 0 {
+		t.Errorf("Tokenize of nothing = %v, %v", got, err)
+	}
+}
+
+func TestDetokenize(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"text":"sglang"}`: "sglang", `{"prompt":"vllm"}`: "vllm", string(mustRead(t, "captured", "llama-server-detokenize.json")): " the quick license software",
+		`{"text":""}`: "",
+	} {
+		s := &server{answers: []timeline{answer(200, 0, "application/json", body)}}
+		got, err := newClient(t, target("vllm"), s).Detokenize(t.Context(), []int{3, 4})
+		if got != want || err != nil {
+			t.Errorf("Detokenize answered by %s = %q, %v, want %q", body, got, err, want)
+		}
+		if diff := cmp.Diff(object{"tokens": []any{3.0, 4.0}, "model": "demo-8b"}, s.seen[0].fields(t)); diff != "" || s.seen[0].URL.Path != "/detokenize" {
+			t.Errorf("request to %s (-want +got):\n%s", s.seen[0].URL.Path, diff)
+		}
+	}
+	s := &server{answers: []timeline{answer(200, 0, "application/json", `{}`)}}
+	if _, err := newClient(t, target("vllm"), s).Detokenize(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "no text") {
+		t.Errorf("Detokenize without a text: %v", err)
+	}
+	if got := string(s.seen[0].body); !strings.Contains(got, `"tokens":[]`) {
+		t.Errorf("no ids are sent as %s", got)
+	}
+}
+
+func TestFlushCache(t *testing.T) {
+	tests := []struct {
+		backend, path string
+		status        int
+		text          string
+	}{
+		{"sglang", "/flush_cache", 200, ""},
+		{"sglang-oai-chat", "/flush_cache", 400, "flush cache: status 400 Bad Request: requests are running"},
+		{"vllm", "/reset_prefix_cache", 200, ""},
+		{"vllm-chat", "/reset_prefix_cache", 404, "VLLM_SERVER_DEV_MODE=1"},
+	}
+	for _, test := range tests {
+		s := &server{answers: []timeline{answer(test.status, 0, "text/plain", "requests are running")}}
+		tg := target(test.backend)
+		tg.BaseURL = "http://engine:8000/v1"
+		err := newClient(t, tg, s).FlushCache(t.Context())
+		if (err == nil) != (test.text == "") || err != nil && !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%s: FlushCache() = %v, want %q", test.backend, err, test.text)
+		}
+		if len(s.seen) != 1 || s.seen[0].Method != "POST" || s.seen[0].URL.Path != test.path {
+			t.Errorf("%s: requests %v, want one POST %s", test.backend, s.seen, test.path)
+		}
+	}
+	s := &server{}
+	if err := newClient(t, target("openai"), s).FlushCache(t.Context()); err == nil || s.conns != 0 {
+		t.Errorf("FlushCache of openai = %v with %d connections", err, s.conns)
+	}
+}

@@ -1,0 +1,303 @@
+package backend
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+func TestNames(t *testing.T) {
+	want := []string{"openai", "openai-chat", "sglang", "sglang-native", "sglang-oai", "sglang-oai-chat", "vllm", "vllm-chat"}
+	if diff := cmp.Diff(want, Names()); diff != "" {
+		t.Errorf("Names() (-want +got):\n%s", diff)
+	}
+	for _, name := range want {
+		if err := Check(name); err != nil {
+			t.Errorf("Check(%q) = %v", name, err)
+		}
+	}
+	for name, text := range map[string]string{
+		"gserver":     "not implemented upstream either",
+		"vlm":         `did you mean "vllm"? Known are openai, openai-chat,`,
+		"VLLM_chat":   `did you mean "vllm-chat"?`,
+		"sglang-chat": `did you mean "sglang-oai-chat"?`,
+		"xyzzy":       "unknown name; known are openai,",
+		"":            "unknown name; known are openai,",
+	} {
+		if err := Check(name); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("Check(%q) = %v, want %q in it", name, err, text)
+		}
+	}
+	ports, ids := map[string]int{}, map[string]bool{}
+	for _, name := range append(want, "nope") {
+		ports[name], ids[name] = DefaultPort(name), AcceptsTokenIDs(name)
+	}
+	wantPorts := map[string]int{"openai": 443, "openai-chat": 443, "sglang": 30000, "sglang-native": 30000, "sglang-oai": 30000, "sglang-oai-chat": 30000,
+		"vllm": 8000, "vllm-chat": 8000, "nope": 0}
+	wantIDs := map[string]bool{"openai": true, "openai-chat": false, "sglang": true, "sglang-native": true, "sglang-oai": true, "sglang-oai-chat": false,
+		"vllm": true, "vllm-chat": false, "nope": false}
+	if diff := cmp.Diff(wantPorts, ports); diff != "" {
+		t.Errorf("DefaultPort (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantIDs, ids); diff != "" {
+		t.Errorf("AcceptsTokenIDs (-want +got):\n%s", diff)
+	}
+}
+
+// vllm-project/vllm#28679 and sgl-project/sglang#28598: http://:::8000 and friends.
+func TestBaseURLAndJoin(t *testing.T) {
+	tests := []struct {
+		host string
+		port int
+		want string
+	}{
+		{"::1", 8000, "http://[::1]:8000/v1/completions"},
+		{"[::1]", 8000, "http://[::1]:8000/v1/completions"},
+		{"127.0.0.1", 8000, "http://127.0.0.1:8000/v1/completions"},
+		{"fe80::1%eth0", 8000, "http://[fe80::1%25eth0]:8000/v1/completions"},
+		{"fe80::1%25eth0", 8000, "http://[fe80::1%25eth0]:8000/v1/completions"},
+		{"engine", 0, "http://engine:8000/v1/completions"},
+		{"engine:9000", 0, "http://engine:9000/v1/completions"},
+		{"[::1]:9000", 0, "http://[::1]:9000/v1/completions"},
+		{"[::1]", 0, "http://[::1]:8000/v1/completions"},
+		{"2001:db8::5", 0, "http://[2001:db8::5]:8000/v1/completions"},
+		{"::1", 0, "http://[::1]:8000/v1/completions"},
+		{"engine", 443, "https://engine/v1/completions"},
+		{"::1:8000", 8000, "http://[::1:8000]:8000/v1/completions"},
+	}
+	for _, test := range tests {
+		base, err := BaseURL("vllm", test.host, test.port)
+		if err != nil {
+			t.Errorf("BaseURL(%q, %d): %v", test.host, test.port, err)
+			continue
+		}
+		if got, err := JoinURL(base, "/v1/completions"); got != test.want || err != nil {
+			t.Errorf("BaseURL(%q, %d) joined = %q, %v, want %q", test.host, test.port, got, err, test.want)
+		}
+	}
+	if got, err := BaseURL("openai", "api.example.test", 0); got != "https://api.example.test" || err != nil {
+		t.Errorf("BaseURL of openai = %q, %v", got, err)
+	}
+	for host, text := range map[string]string{
+		"::1:8000": "ambiguous, write [::1]:8000", "": "not a host", "a b": "not a host", "http://x": "not a host", "[::1": "malformed", "[::1]x": "malformed",
+		"[engine]": "not an IPv6 address", "1:2:3": "not an IPv6 address", "user@host": "not a host",
+	} {
+		if got, err := BaseURL("vllm", host, 0); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("BaseURL(%q, 0) = %q, %v, want %q in the error", host, got, err, text)
+		}
+	}
+	if _, err := BaseURL("vllm", "engine", 70000); err == nil {
+		t.Error("port 70000 was accepted")
+	}
+}
+
+func TestJoinURL(t *testing.T) {
+	tests := []struct{ base, path, want string }{
+		{"http://[2001:db8::5]:8000/v1/", "/chat/completions", "http://[2001:db8::5]:8000/v1/chat/completions"},
+		{"http://[2001:db8::5]:8000", "/v1/chat/completions", "http://[2001:db8::5]:8000/v1/chat/completions"},
+		{"http://gw/v1", "/v1/chat/completions", "http://gw/v1/chat/completions"},
+		{"http://gw/team/v1/", "/v1/models", "http://gw/team/v1/models"},
+		{"http://gw//", "//v1/models", "http://gw/v1/models"},
+		{"https://gw/a%2Fb", "v1/models", "https://gw/a%2Fb/v1/models"},
+		{"http://gw/v10", "/v1/models", "http://gw/v10/v1/models"},
+		{" http://gw ", "/generate", "http://gw/generate"},
+	}
+	for _, test := range tests {
+		if got, err := JoinURL(test.base, test.path); got != test.want || err != nil {
+			t.Errorf("JoinURL(%q, %q) = %q, %v, want %q", test.base, test.path, got, err, test.want)
+		}
+	}
+	if got, err := engineURL("http://gw/team/v1/", "/generate"); got != "http://gw/team/generate" || err != nil {
+		t.Errorf("engineURL = %q, %v, want the engine's path beside /v1", got, err)
+	}
+}
+
+func TestCleanURLRefusesWithoutRepeating(t *testing.T) {
+	for raw, text := range map[string]string{
+		"":                                      "must start with http:// or https://",
+		"engine:8000":                           "must start with http:// or https://",
+		"ftp://engine":                          "must start with http:// or https://",
+		"https://bench:URLSECRET-7f@gw/v1":      "must not hold a user or password",
+		"https://gw/v1?key=QUERYSECRET-7f":      "must not hold a query",
+		"https://gw/v1#FRAGSECRET-7f":           "must not hold a query or a fragment",
+		"http://":                               "has no host",
+		"http://:8000":                          "has no host",
+		"http://::1:8000":                       "brackets",
+		"http://:::8000":                        "brackets",
+		"http://[::1":                           "malformed",
+		"https://bench:URLSECRET-7f@gw:PORTX/x": "malformed",
+		"http://gw:0":                           "from 1 to 65535",
+		"http://gw:":                            "from 1 to 65535",
+		"http://gw:99999":                       "from 1 to 65535",
+	} {
+		got, err := CleanURL(raw)
+		if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("CleanURL(%q) = %q, %v, want %q in the error and no secret", raw, got, err, text)
+		}
+	}
+	tg := target("vllm")
+	tg.BaseURL = "https://bench:URLSECRET-7f@gw.example.test/v1?key=QUERYSECRET-7f"
+	if _, err := New(tg, Options{}); err == nil || strings.Contains(err.Error(), "SECRET") || !strings.Contains(err.Error(), "open target t: ") {
+		t.Errorf("New with a password in the URL: %v", err)
+	}
+	tg.Backend = "gserver"
+	if _, err := New(tg, Options{}); err == nil || !strings.Contains(err.Error(), "not implemented upstream") {
+		t.Errorf("New with gserver: %v", err)
+	}
+}
+
+// sent sends one request and returns what the server saw of it.
+func sent(t *testing.T, tg probes.Target, req *probes.Request) seenRequest {
+	t.Helper()
+	s := &server{answers: []timeline{answer(400, 0, "text/plain", "no")}}
+	rec := newClient(t, tg, s).Do(t.Context(), probes.NewClock(), req, 0)
+	if rec.Outcome != probes.HTTP4xx || len(s.seen) != 1 {
+		t.Fatalf("got %s %q", rec.Outcome, rec.Error)
+	}
+	return s.seen[0]
+}
+
+type object = map[string]any
+
+func TestRequestBodies(t *testing.T) {
+	usage := object{"include_usage": true}
+	running := object{"include_usage": true, "continuous_usage_stats": true}
+	message := []any{object{"role": "user", "content": "Say <something> & more."}}
+	tests := []struct {
+		backend, path string
+		body          object
+		ids           object // body when the prompt is given as ids
+		lora          object // what changes with an adapter
+	}{
+		{"sglang", "/generate",
+			object{"text": "Say <something> & more.", "sampling_params": object{"temperature": 0.5, "top_p": 0.9, "max_new_tokens": 64.0, "ignore_eos": true}, "stream": true},
+			object{"input_ids": []any{3.0, 5.0}}, object{"lora_path": "adapter"}},
+		{"sglang-oai", "/v1/completions",
+			object{"model": "demo-8b", "prompt": "Say <something> & more.", "temperature": 0.5, "top_p": 0.9, "max_tokens": 64.0, "ignore_eos": true, "stream": true, "stream_options": running},
+			object{"prompt": []any{3.0, 5.0}}, object{"lora_path": "adapter"}},
+		{"sglang-oai-chat", "/v1/chat/completions",
+			object{"model": "demo-8b", "messages": message, "temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 64.0, "ignore_eos": true, "stream": true, "stream_options": running},
+			nil, object{"lora_path": "adapter"}},
+		{"vllm", "/v1/completions",
+			object{"model": "demo-8b", "prompt": "Say <something> & more.", "temperature": 0.5, "top_p": 0.9, "max_tokens": 64.0, "ignore_eos": true, "stream": true, "stream_options": running},
+			object{"prompt": []any{3.0, 5.0}}, object{"model": "adapter"}},
+		{"vllm-chat", "/v1/chat/completions",
+			object{"model": "demo-8b", "messages": message, "temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 64.0, "ignore_eos": true, "stream": true, "stream_options": running},
+			nil, object{"model": "adapter"}},
+		{"openai", "/v1/completions",
+			object{"model": "demo-8b", "prompt": "Say <something> & more.", "temperature": 0.5, "top_p": 0.9, "max_tokens": 64.0, "stream": true, "stream_options": usage},
+			object{"prompt": []any{3.0, 5.0}}, object{"model": "adapter"}},
+		{"openai-chat", "/v1/chat/completions",
+			object{"model": "demo-8b", "messages": message, "temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 64.0, "stream": true, "stream_options": usage},
+			nil, object{"model": "adapter"}},
+	}
+	for _, test := range tests {
+		t.Run(test.backend, func(t *testing.T) {
+			req := request()
+			req.Prompt = "Say <something> & more."
+			req.Sampling.Temperature, req.Sampling.TopP, req.Sampling.IgnoreEOS = 0.5, probes.Known(0.9), true
+			check := func(what string, want object) seenRequest {
+				t.Helper()
+				got := sent(t, target(test.backend), req)
+				if diff := cmp.Diff(want, got.fields(t)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
+				return got
+			}
+			changed := func(change object, without ...string) object {
+				want := maps.Clone(test.body)
+				maps.Copy(want, change)
+				for _, name := range without {
+					delete(want, name)
+				}
+				return want
+			}
+			got := check("body", test.body)
+			if got.Method != "POST" || got.URL.Path != test.path || got.ContentLength != int64(len(got.body)) {
+				t.Errorf("%s %s of %d bytes, want POST %s", got.Method, got.URL.Path, got.ContentLength, test.path)
+			}
+			if strings.Contains(string(got.body), `\u003c`) {
+				t.Errorf("the body is longer than it has to be: %s", got.body)
+			}
+			req.Sampling.LoRA = "adapter"
+			check("body with adapter", changed(test.lora))
+			req.Sampling.LoRA, req.Sampling.Stream = "", false
+			check("body without stream", changed(object{"stream": false}, "stream_options"))
+			if test.ids != nil {
+				req.Sampling.Stream, req.TokenIDs = true, []int{3, 5}
+				check("body with token ids", changed(test.ids, slices.DeleteFunc([]string{"text"}, func(string) bool { return test.backend != "sglang" })...))
+			}
+		})
+	}
+}
+
+func TestExtraBodyMergesButNeverChangesStream(t *testing.T) {
+	extra := object{
+		"stream": nil, "seed": 7, "temperature": 1, "stream_options": object{"include_obfuscation": false}, "nested": object{"a": object{"b": 1}},
+	}
+	req := request()
+	req.Sampling.ExtraBody = extra
+	got := sent(t, target("openai-chat"), req).fields(t)
+	want := object{
+		"model": "demo-8b", "messages": []any{object{"role": "user", "content": "Say something."}}, "max_completion_tokens": 64.0,
+		"stream": true, "seed": 7.0, "temperature": 1.0, "nested": object{"a": object{"b": 1.0}},
+		"stream_options": object{"include_usage": true, "include_obfuscation": false},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+	if len(extra["stream_options"].(object)) != 1 || extra["stream"] != nil {
+		t.Errorf("the caller's fields were changed: %v", extra)
+	}
+	req.Sampling.ExtraBody = object{"stream": false, "sampling_params": object{"min_p": 0.1}}
+	got = sent(t, target("sglang"), req).fields(t)
+	want = object{"text": "Say something.", "stream": true, "sampling_params": object{"temperature": 0.0, "max_new_tokens": 64.0, "min_p": 0.1}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("native body (-want +got):\n%s", diff)
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	tg := target("vllm")
+	tg.Connection.APIKey = "sk-1"
+	tg.Connection.Headers = map[string]probes.Secret{"x-route": "blue", "X-Inferbeat-Probe": "0"}
+	got := sent(t, tg, request()).Header
+	want := map[string][]string{
+		"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "User-Agent": {"inferbeat/devel"}, "X-Request-Id": {"req-1"},
+		"X-Inferbeat-Probe": {"1"}, "Authorization": {"Bearer sk-1"}, "X-Route": {"blue"}, "Accept-Encoding": {"identity"},
+	}
+	got.Del("Content-Length")
+	if diff := cmp.Diff(want, map[string][]string(got)); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+	tg.Connection.APIKey, tg.Connection.Headers = "", map[string]probes.Secret{"Authorization": "Basic x", "User-Agent": "mine/1"}
+	got = sent(t, tg, request()).Header
+	if got.Get("Authorization") != "Basic x" || got.Get("User-Agent") != "mine/1" {
+		t.Errorf("the user's headers lost: %v", got)
+	}
+}
+
+func TestOwnPath(t *testing.T) {
+	tg := target("vllm-chat")
+	tg.BaseURL, tg.Path = "http://gw/prefix/", "/openai/deployments/x/chat/completions"
+	if got := sent(t, tg, request()).URL.Path; got != "/prefix/openai/deployments/x/chat/completions" {
+		t.Errorf("path %q", got)
+	}
+}
+
+func TestRecordCarriesTheRequest(t *testing.T) {
+	req := request()
+	req.Index, req.Warmup, req.InputTokens = 7, true, 33
+	rec := newClient(t, target("vllm"), &server{answers: []timeline{tokens(1, 0, 0, "close")}}).Do(t.Context(), probes.NewClock(), req, -5)
+	if rec.ID != "req-1" || rec.Index != 7 || !rec.Warmup || rec.RequestedInput != 33 || rec.RequestedOutput != 64 || rec.Due != -5 {
+		t.Errorf("record %+v does not carry the request", rec)
+	}
+	if !rec.FirstByte.IsKnown() || rec.StatusCode != 200 || rec.Connection.Protocol != "HTTP/1.1" {
+		t.Errorf("first byte %v, status %d, connection %+v", rec.FirstByte, rec.StatusCode, rec.Connection)
+	}
+}
