@@ -45,10 +45,10 @@ var (
 
 // Web is how the daemon is reached.
 type Web struct {
-	ListenAddress string `yaml:"listen_address" default:"127.0.0.1:9799" doc:"host:port to listen on; an IPv6 host in brackets."`
-	ConfigFile    string `yaml:"config_file" as:"path" doc:"TLS and authentication, in the format of the Prometheus exporter toolkit."`
-	EnableReload  bool   `yaml:"enable_reload" default:"false" doc:"Allow POST /-/reload. SIGHUP works always."`
-	ExternalURL   string `yaml:"external_url" as:"url" doc:"Where users reach the page, when that is not the listen address."`
+	ListenAddress   string `yaml:"listen_address" default:"127.0.0.1:9799" doc:"host:port to listen on; an IPv6 host in brackets."`
+	ConfigFile      string `yaml:"config_file" as:"path" doc:"TLS and authentication, in the format of the Prometheus exporter toolkit."`
+	EnableLifecycle bool   `yaml:"enable_lifecycle" default:"false" doc:"Allow POST /-/reload, /-/pause and /-/resume. SIGHUP reloads always."`
+	ExternalURL     string `yaml:"external_url" as:"url" doc:"Where users reach the page, when that is not the listen address."`
 }
 
 // Log is the daemon's own log.
