@@ -1,0 +1,160 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// inferbeat prints the second block.
+func (p *printer) inferbeat(run *probes.Run) {
+	s := &run.Summary
+	p.rule(" Inferbeat ", '=')
+	p.row("Run:", run.ID)
+	p.row("Probe:", run.Spec.Probe)
+	p.row("Target:", fmt.Sprintf("%s (%s)", run.Target.Name, run.Target.Environment))
+	p.row("Model:", orUnknown(run.Target.Model))
+	p.row("Result:", resultText(run))
+	if run.Error != "" {
+		p.sentence(run.Error)
+	}
+	p.requests(s)
+	p.samples(s)
+	p.client(run)
+	p.rule("Time to First Token from Due Time", '-')
+	p.latency("TTFT from due", s.Distribution(probes.TTFTFromDue), benchStats...)
+	p.rule("Chunk Gap", '-')
+	p.latency("chunk gap", s.Distribution(probes.ChunkGap), append(benchStats, probes.StatMax)...)
+	p.tokens(s)
+	p.objectives(run)
+	p.rule("Validity", '-')
+	p.row("Validity:", orUnknown(string(run.Validity.State)))
+	p.reasons(run.Validity.Reasons)
+	p.rule("Verdict", '-')
+	p.row("Verdict:", orUnknown(string(run.Verdict.State)))
+	p.reasons(run.Verdict.Reasons)
+	p.rule("Traps", '-')
+	p.count("Traps:", len(run.Traps))
+	p.reasons(run.Traps)
+	p.rule("", '=')
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return unknown
+	}
+	return s
+}
+
+func resultText(run *probes.Run) string {
+	if !run.Complete && run.Result != probes.RunFailed {
+		return string(run.Result) + " (cut short)"
+	}
+	return string(run.Result)
+}
+
+func (p *printer) requests(s *probes.Summary) {
+	p.rule("Requests", '-')
+	p.count("Requests:", s.Requests)
+	p.count("Failed requests:", s.Failed)
+	for _, o := range probes.Outcomes {
+		if n := s.Outcomes[o]; n > 0 && o.Failed() {
+			p.count("  "+string(o)+":", n)
+		}
+	}
+	p.count("Cancelled requests:", s.Cancelled)
+	p.count("Dropped requests (never sent):", s.Dropped)
+	p.count("Warm-up requests (not counted above):", s.Warmup)
+	ratio := unknown
+	if r, ok := s.SuccessRatio.Get(); ok {
+		ratio = decimals(r * 100)
+	}
+	p.row("Success ratio (%):", ratio)
+}
+
+// samples prints the n behind each series, and a mark where it does not carry a
+// p99.
+func (p *printer) samples(s *probes.Summary) {
+	p.rule("Samples", '-')
+	for _, series := range []struct {
+		name   string
+		signal probes.Signal
+	}{
+		{"E2E", probes.E2E}, {"TTFT", probes.TTFT}, {"TPOT", probes.TPOT}, {"ITL", probes.ITL}, {"Chunk gap", probes.ChunkGap},
+	} {
+		d := s.Distribution(series.signal)
+		value := fmt.Sprintf("%-10d", d.N)
+		if d.N > 0 && !d.Enough(probes.StatP99) {
+			value += fmt.Sprintf(" ! p99 needs %d", probes.MinSamplesP99)
+		}
+		p.row(series.name+" samples (n):", value)
+	}
+}
+
+// client prints what the measuring side did: its rate, its lateness, its
+// connections.
+func (p *printer) client(run *probes.Run) {
+	s := &run.Summary
+	p.rule("Client", '-')
+	p.optional("Asked request rate (req/s):", s.OfferedRate)
+	p.optional("Achieved request rate (req/s):", s.AchievedRate)
+	p.latency("send lag", s.Distribution(probes.SendLag), probes.StatMean, probes.StatP99, probes.StatMax)
+	fresh, reused, reopened := connections(run.Records)
+	p.optionalCount("New connections:", fresh)
+	p.optionalCount("Reused connections:", reused)
+	p.optionalCount("Reopened connections (server closed):", reopened)
+	p.latency("connection set-up", s.Distribution(probes.ConnectSetup), probes.StatMean, probes.StatP99, probes.StatMax)
+}
+
+// connections counts the measured requests that were sent, by what carried them;
+// unknown without records.
+func connections(records []probes.Record) (fresh, reused, reopened probes.Optional[int]) {
+	if len(records) == 0 {
+		return
+	}
+	var n [3]int
+	for i := range records {
+		switch r := &records[i]; {
+		case r.Outcome == probes.Dropped:
+		case r.Flags.Has(probes.StaleReuse):
+			n[2]++
+		case r.Connection.Reused:
+			n[1]++
+		default:
+			n[0]++
+		}
+	}
+	return probes.Known(n[0]), probes.Known(n[1]), probes.Known(n[2])
+}
+
+func (p *printer) tokens(s *probes.Summary) {
+	p.rule("Tokens", '-')
+	p.optionalCount("Cached input tokens:", s.CachedTokens)
+	p.row("Input token source:", orUnknown(string(s.InputSource)))
+	p.row("Output token source:", orUnknown(string(s.OutputSource)))
+	p.count("Requests with unknown output tokens:", s.UnknownOutputs)
+	asked, server, deviation := unknown, unknown, unknown
+	if s.Input.N > 0 {
+		asked, server, deviation = decimals(s.Input.MeanRequested), decimals(s.Input.MeanServer), decimals(s.Input.MaxDeviation*100)
+	}
+	p.row("Mean input length asked (tok):", asked)
+	p.row("Mean input length by server (tok):", server)
+	p.row("Max input length deviation (%):", deviation)
+}
+
+// objectives are left out for a probe that promises nothing.
+func (p *printer) objectives(run *probes.Run) {
+	if len(run.Spec.SLOs) == 0 {
+		return
+	}
+	p.rule("Objectives", '-')
+	p.optional("Goodput (req/s):", run.Summary.Goodput)
+	for _, slo := range run.Spec.SLOs {
+		value := unknown
+		if share, ok := run.Summary.SLOAttainment[slo.Name]; ok {
+			value = fmt.Sprintf("%-10s of %s", decimals(share*100), strings.TrimSuffix(decimals(slo.Objective*100), ".00"))
+		}
+		p.row("SLO "+slo.Name+" (% good):", value)
+	}
+}
