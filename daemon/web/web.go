@@ -90,7 +90,7 @@ func Handler(o Options) http.Handler {
 }
 
 func handleOrders(mux *http.ServeMux, orders Orders) {
-	const off = "this order is off; set web.enable_orders: true in the configuration"
+	const off = "this order is off; set web.enable_lifecycle: true in the configuration"
 	order := func(path string, enabled bool, do func(*http.Request) (string, error)) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 			if !enabled {

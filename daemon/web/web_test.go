@@ -136,7 +136,7 @@ func TestOrders(t *testing.T) {
 		t.Errorf("pause orders = %v, want [true false]", paused)
 	}
 	off := Handler(Options{Source: source, Metrics: http.NotFoundHandler()})
-	if code, body := get(t, off, "POST", "/-/reload"); code != 403 || !strings.Contains(body, "web.enable_orders") {
+	if code, body := get(t, off, "POST", "/-/reload"); code != 403 || !strings.Contains(body, "web.enable_lifecycle") {
 		t.Errorf("reload while off: %d %q, want 403 naming the setting", code, body)
 	}
 }

@@ -1,0 +1,255 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	exporterweb "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/daemon/schedule"
+	"github.com/inferbeat/inferbeat/daemon/web"
+	"github.com/inferbeat/inferbeat/exporters"
+	"github.com/inferbeat/inferbeat/exporters/jsonl"
+	"github.com/inferbeat/inferbeat/exporters/prom"
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// Options are what a daemon is started with.
+type Options struct {
+	ConfigFiles []string
+	Env         []string
+	Overrides   map[string]any // dotted keys; win over files and environment
+	LogTo       io.Writer      // nil discards
+	Version     string
+	// Reload asks for a reload each time something arrives, usually SIGHUP.
+	Reload <-chan os.Signal
+	// Watch is how often the files are compared with what was loaded; 0 never.
+	Watch time.Duration
+	// Banner is a line for the page.
+	Banner string
+	// PageRefresh is how often an open page asks again; 0 never.
+	PageRefresh time.Duration
+	// Dial replaces the network towards the targets.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// App is a running daemon.
+type App struct {
+	options   Options
+	log       *slog.Logger
+	logLevel  *slog.LevelVar
+	logCount  logCounter
+	started   time.Time
+	tracker   *tracker
+	runner    *Runner
+	scheduler *schedule.Scheduler
+	prom      *prom.Exporter
+	fanout    *exporters.Fanout
+	listener  net.Listener
+	server    *http.Server
+
+	running runContext
+
+	reloading sync.Mutex // one reload at a time
+	state     sync.Mutex
+	config    *config.Config
+	pairs     map[pairKey]config.Pair // of config
+	loaded    string                  // fingerprint of the files of the last attempt
+	reloadErr error
+	reloaded  time.Time
+	ready     bool
+	panics    uint64
+}
+
+// New loads the configuration and acquires everything that can fail, the
+// listener included. The daemon does nothing before Run.
+func New(o Options) (*App, error) {
+	loaded := config.Fingerprint(o.ConfigFiles)
+	c, err := LoadConfig(config.Source{Files: o.ConfigFiles, Env: o.Env, Overrides: o.Overrides})
+	if err != nil {
+		return nil, err
+	}
+	if o.LogTo == nil {
+		o.LogTo = io.Discard
+	}
+	a := &App{options: o, logLevel: new(slog.LevelVar), started: time.Now(), tracker: newTracker(time.Now), loaded: loaded}
+	a.log = newLogger(o.LogTo, c.Log.Format, a.logLevel, &a.logCount)
+	a.runner = &Runner{UserAgent: UserAgent(o.Version), Dial: o.Dial}
+	a.scheduler = schedule.New(schedule.Options{Start: a.startRun, Skipped: a.skipped, Panicked: a.schedulePanicked})
+	if a.prom, err = newProm(a, c); err != nil {
+		return nil, err
+	}
+	sinks := []exporters.Sink{a.prom}
+	if c.Results.Path != "" {
+		sinks = append(sinks, jsonl.NewFile(jsonl.FileOptions{
+			Path: c.Results.Path, Encode: jsonl.Options{Details: c.Results.Details, Version: o.Version},
+		}))
+	}
+	if err := a.apply(c); err != nil {
+		return nil, err
+	}
+	if a.listener, err = net.Listen("tcp", c.Web.ListenAddress); err != nil {
+		return nil, fmt.Errorf("listen on web.listen_address: %w", err)
+	}
+	a.fanout = exporters.NewFanout(a.log, 0, sinks...)
+	a.server = &http.Server{Handler: a.handler(), ReadHeaderTimeout: 10 * time.Second}
+	return a, nil
+}
+
+// newProm makes the exporter of /metrics.
+func newProm(a *App, c *config.Config) (*prom.Exporter, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return prom.New(prom.Options{
+		Registry: registry, Snapshot: a.Pairs, Daemon: a.daemonState,
+		Build:      buildInfo(a.options.Version),
+		Histograms: prom.HistogramMode(c.Metrics.Histograms), MaxSeries: c.Metrics.MaxSeries,
+		Good: summaryGood, Now: time.Now, Log: a.log,
+	})
+}
+
+// URL is where the page is.
+func (a *App) URL() string { return "http://" + a.listener.Addr().String() }
+
+// Run serves and probes until ctx ends, then stops in order: no new runs, the
+// running ones cut and recorded as aborted, exporters drained, listener closed.
+// It returns within the configured grace.
+func (a *App) Run(ctx context.Context) error {
+	scheduling, stopScheduling := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopScheduling()
+	a.running.reset(scheduling)
+
+	served := make(chan error, 1)
+	go func() { served <- a.serve() }()
+	scheduled := make(chan struct{})
+	go func() { defer close(scheduled); a.scheduler.Run(scheduling) }()
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	watched := make(chan struct{})
+	go func() { defer close(watched); a.watch(watching) }()
+
+	a.setReady(true)
+	a.log.Info("inferbeat is up", "version", a.options.Version, "url", a.URL(), "pairs", len(a.Pairs()))
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-served:
+		failure = fmt.Errorf("serve http: %w", failure)
+	}
+
+	a.setReady(false)
+	grace := a.current().ShutdownGrace
+	a.log.Info("stopping", "grace", grace)
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	stopWatching()
+	stopScheduling()
+	err := errors.Join(
+		failure,
+		wait(deadline, scheduled, "end running probes"),
+		a.fanout.Close(deadline),
+		wait(deadline, watched, "end the watch on the configuration"),
+		a.server.Shutdown(deadline),
+	)
+	_ = a.server.Close()
+	a.runner.Close()
+	return err
+}
+
+// wait waits for done until ctx ends.
+func wait(ctx context.Context, done <-chan struct{}, what string) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", what, ctx.Err())
+	}
+}
+
+// serve blocks until the listener fails or the server is shut down.
+func (a *App) serve() error {
+	var (
+		systemd   = false
+		addresses = []string{a.listener.Addr().String()}
+		file      = a.current().Web.ConfigFile
+	)
+	err := exporterweb.Serve(a.listener, a.server, &exporterweb.FlagConfig{
+		WebListenAddresses: &addresses, WebSystemdSocket: &systemd, WebConfigFile: &file,
+	}, a.log.With("component", "web"))
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func (a *App) handler() http.Handler {
+	orders := web.Orders{}
+	if a.current().Web.EnableLifecycle {
+		orders = web.Orders{Reload: a.Reload, Pause: a.Pause}
+	}
+	return web.Handler(web.Options{Source: a, Metrics: a.prom.Handler(), Orders: orders, Refresh: a.options.PageRefresh})
+}
+
+// Pause stops all probing at once, or lets it go on. Runs that are going on are
+// cut: whoever pauses wants the load gone.
+func (a *App) Pause(paused bool) {
+	a.scheduler.Pause(paused)
+	a.tracker.setPaused(paused)
+	if paused {
+		a.running.cut()
+	}
+	a.log.Warn("probing is paused or resumed by order", "paused", paused)
+}
+
+// Pairs is a snapshot of all pairs.
+func (a *App) Pairs() []probes.PairStatus {
+	next := map[pairKey]time.Time{}
+	for pair, at := range a.scheduler.NextStarts() {
+		next[keyOf(pair)] = at
+	}
+	return a.tracker.snapshot(next)
+}
+
+// Status is the daemon's own state for the page.
+func (a *App) Status() web.Status {
+	a.state.Lock()
+	defer a.state.Unlock()
+	s := web.Status{
+		Now: time.Now(), Started: a.started, Version: a.options.Version, Ready: a.ready,
+		Paused: a.scheduler.Paused(), ConfigSHA: a.config.SHA256(), Banner: a.options.Banner,
+	}
+	if a.reloadErr != nil {
+		s.ReloadError = a.reloadErr.Error()
+	}
+	return s
+}
+
+func (a *App) current() *config.Config {
+	a.state.Lock()
+	defer a.state.Unlock()
+	return a.config
+}
+
+func (a *App) configured(key pairKey) (config.Pair, bool) {
+	a.state.Lock()
+	defer a.state.Unlock()
+	p, ok := a.pairs[key]
+	return p, ok
+}
+
+func (a *App) setReady(ready bool) {
+	a.state.Lock()
+	defer a.state.Unlock()
+	a.ready = ready
+}

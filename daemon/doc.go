@@ -1,0 +1,16 @@
+// Package daemon joins the stages into a running program; it is the only
+// package that knows them all.
+//
+//  1. The configuration becomes pairs: one probe on one target each.
+//  2. The scheduler says when a pair is due; [App] starts a run for it.
+//  3. [Runner] carries the run out: workload and arrivals go into loadgen, the
+//     records come back, and become a summary, a validity and a verdict.
+//  4. The [tracker] keeps what stands for each pair; the page and the gauges on
+//     /metrics are views of its snapshot.
+//  5. Everything that happens is also an event to the exporters, whose queues
+//     never hold up a measurement.
+//
+// Reload builds and checks everything new first, then swaps; running probes
+// finish under the configuration they started with. Stop ends runs at once,
+// records them as aborted, drains the exporters and is bounded in time.
+package daemon

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/arrival"
+	"github.com/inferbeat/inferbeat/probes/loadgen"
+	"github.com/inferbeat/inferbeat/probes/summary"
+	"github.com/inferbeat/inferbeat/probes/verdict"
+	"github.com/inferbeat/inferbeat/probes/workload"
+)
+
+// judge turns the records of a run that was carried out into its summary,
+// validity, verdict and result.
+func judge(run *probes.Run, stats loadgen.Stats, source *workload.Source, evidence verdict.Evidence) {
+	spec := &run.Spec
+	input := summary.Input{Spec: spec, Records: run.Records, Warmup: len(run.Warmup)}
+	if stats.Ended == loadgen.EndedWindow {
+		input.Start, input.End = probes.Known(stats.Start), probes.Known(stats.End)
+	}
+	input.OfferedRate, input.PlannedSpan = planned(spec)
+	run.Complete = stats.Complete()
+	run.Summary = summary.Summarize(input)
+	run.Fingerprint = verdict.Fingerprint(*spec, run.Target, source.Version())
+	evidence.Interrupted = stats.Ended == loadgen.EndedInterrupted
+	run.Validity = verdict.Validity(run, evidence)
+	run.Verdict = verdict.Judge(spec, &run.Summary, run.Validity)
+	run.Traps = verdict.Traps(run)
+	run.Result = resultOf(run)
+}
+
+// planned is the rate that the arrivals ask for and the span over which they ask.
+func planned(spec *probes.Spec) (rate probes.Optional[float64], span probes.Optional[time.Duration]) {
+	if !spec.Arrivals.OpenLoop() {
+		return rate, span
+	}
+	count, over := arrival.Planned(spec.Arrivals, spec.Requests, spec.Duration, spec.Workload.Seed)
+	if over <= 0 {
+		return probes.Known(math.Inf(1)), span
+	}
+	return probes.Known(float64(count) / over.Seconds()), probes.Known(over)
+}
+
+// resultOf says how a run ended as a whole. A run that we cut is aborted,
+// whatever it shows; one that cannot be believed is invalid; one in which the
+// target answered nothing has failed.
+func resultOf(run *probes.Run) probes.RunResult {
+	switch {
+	case !run.Complete:
+		return probes.RunAborted
+	case run.Validity.State == probes.Invalid:
+		return probes.RunInvalid
+	case run.Summary.Completed == 0:
+		return probes.RunFailed
+	}
+	return probes.RunSuccess
+}
+
+// fail marks a run that could not be carried out. Nothing was measured, so
+// nothing is said about the target's latency.
+func fail(ctx context.Context, run *probes.Run, err error) {
+	run.End = time.Now()
+	run.Error = err.Error()
+	run.Result = probes.RunFailed
+	reason := probes.Reason{Code: verdict.NothingMeasured, Text: run.Error}
+	if ctx.Err() != nil {
+		run.Result = probes.RunAborted
+		reason.Text = "ended by us before it began: " + run.Error
+	}
+	run.Verdict = probes.Verdict{State: probes.Unknown, Reasons: []probes.Reason{reason}}
+	run.Validity = probes.Validity{State: probes.Invalid, Reasons: []probes.Reason{reason}}
+}

@@ -1,0 +1,151 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/inferbeat/inferbeat"
+
+// mayImport is the import law: data flows right, imports point down to the
+// vocabulary. A package that is not listed may not exist.
+var mayImport = map[string][]string{
+	"":                         {"daemon/cli"},
+	"daemon/cli":               {"daemon", "daemon/config", "probes", "probes/backend", "probes/workload", "probes/arrival", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/report"},
+	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/loadgen", "probes/summary", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
+	"daemon/config":            {"probes"},
+	"daemon/config/gen":        {"daemon/config"},
+	"daemon/schedule":          {"probes"},
+	"daemon/web":               {"probes"},
+	"probes":                   {},
+	"probes/stats":             {},
+	"probes/stream":            {},
+	"probes/internal/jsonscan": {},
+	"probes/arrival":           {"probes"},
+	"probes/workload":          {"probes"},
+	"probes/loadgen":           {"probes"},
+	"probes/fakellm":           {"probes"},
+	"probes/wire":              {"probes"},
+	"probes/backend":           {"probes", "probes/stream", "probes/wire", "probes/internal/jsonscan"},
+	"probes/summary":           {"probes", "probes/stats"},
+	"probes/verdict":           {"probes", "probes/stats"},
+	"exporters":                {"probes"},
+	"exporters/catalog":        {},
+	"exporters/catalog/gen":    {"exporters/catalog"},
+	"exporters/jsonl":          {"probes"},
+	"exporters/prom":           {"probes", "exporters/catalog"},
+	"exporters/report":         {"probes", "exporters/catalog"},
+}
+
+// onlyIn lists imports from outside that have one home each.
+var onlyIn = map[string][]string{
+	"github.com/prometheus/client_golang": {"exporters/prom", "daemon"},
+	"github.com/knadh/koanf":              {"daemon/config"},
+	"go.yaml.in/yaml":                     {"daemon/config"},
+	"github.com/robfig/cron":              {"daemon/schedule"},
+	"github.com/spf13/pflag":              {"daemon/cli", "daemon/config"},
+	"log/slog":                            {"daemon", "daemon/cli", "daemon/schedule", "daemon/web", "exporters", "exporters/jsonl", "exporters/prom"},
+}
+
+// mayStartGoroutines is every place with a go statement; each owner knows how
+// its goroutines end.
+var mayStartGoroutines = []string{"daemon", "daemon/cli", "daemon/schedule", "probes/loadgen", "probes/fakellm", "exporters"}
+
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+}
+
+func projectPackages(t *testing.T) map[string]goPackage {
+	t.Helper()
+	command := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", module+"/...")
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("list packages: %v", err)
+	}
+	packages := map[string]goPackage{}
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatalf("decode package list: %v", err)
+		}
+		if len(p.GoFiles) > 0 {
+			packages[strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")] = p
+		}
+	}
+}
+
+func TestImportLaw(t *testing.T) {
+	for name, p := range projectPackages(t) {
+		allowed, listed := mayImport[name]
+		if !listed {
+			t.Errorf("package %q is not in the import law; add it with what it may import", name)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if ours, ok := strings.CutPrefix(imported, module+"/"); ok {
+				if !slices.Contains(allowed, ours) {
+					t.Errorf("package %q imports %q; the law allows %q", name, ours, allowed)
+				}
+				continue
+			}
+			for prefix, homes := range onlyIn {
+				if strings.HasPrefix(imported, prefix) && !slices.Contains(homes, name) {
+					t.Errorf("package %q imports %s, which only %q may", name, imported, homes)
+				}
+			}
+		}
+	}
+}
+
+func TestGoroutineOwners(t *testing.T) {
+	for name, p := range projectPackages(t) {
+		if slices.Contains(mayStartGoroutines, name) {
+			continue
+		}
+		for _, file := range p.GoFiles {
+			path := filepath.Join(p.Dir, file)
+			fset := token.NewFileSet()
+			tree, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatalf("parse %s: %v", path, err)
+			}
+			ast.Inspect(tree, func(n ast.Node) bool {
+				if g, ok := n.(*ast.GoStmt); ok {
+					t.Errorf("%s starts a goroutine; only %q may", fset.Position(g.Pos()), mayStartGoroutines)
+				}
+				return true
+			})
+		}
+	}
+}
+
+func TestNoInitFunctions(t *testing.T) {
+	for _, p := range projectPackages(t) {
+		for _, file := range p.GoFiles {
+			path := filepath.Join(p.Dir, file)
+			tree, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatalf("parse %s: %v", path, err)
+			}
+			for _, decl := range tree.Decls {
+				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+					t.Errorf("%s has an init function; registries are literal maps", path)
+				}
+			}
+		}
+	}
+}

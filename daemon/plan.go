@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/daemon/schedule"
+	"github.com/inferbeat/inferbeat/exporters/prom"
+	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/arrival"
+)
+
+// unknownAmount marks a number that depends on the target's answers or on a dataset.
+const unknownAmount = -1
+
+// Plan is what a configuration will do.
+type Plan struct {
+	Series  int // on /metrics once every pair has a result
+	Targets []TargetPlan
+	Pairs   []PairPlan
+}
+
+// TargetPlan is the load that one target will see. Amounts below 0 are not known
+// beforehand.
+type TargetPlan struct {
+	Name           string
+	Environment    string
+	RequestsPerDay int // over the next 24 hours, warm-up included
+	TokensPerDay   int // asked at most, prompts and answers
+	MostInFlight   int
+}
+
+// PairPlan is one pair and its next starts, in the time zone of its schedule.
+type PairPlan struct {
+	Target, Probe string
+	When          string
+	Starts        []time.Time
+}
+
+// NewPlan computes what a configuration will do from now on.
+func NewPlan(c *config.Config, now time.Time, starts int) Plan {
+	var p Plan
+	statuses := make([]probes.PairStatus, 0, len(c.Pairs()))
+	for _, pair := range c.Pairs() {
+		identity := pairOf(pair)
+		statuses = append(statuses, probes.PairStatus{Pair: identity, Kind: pair.Spec.Kind, Spec: pair.Spec})
+		plan, err := schedule.Parse(pair.Spec.Schedule)
+		if err != nil {
+			continue // config has refused it already
+		}
+		entry := schedule.Entry{Pair: identity, Plan: plan}
+		p.Pairs = append(p.Pairs, PairPlan{
+			Target: identity.Target, Probe: identity.Probe, When: describe(pair.Spec.Schedule),
+			Starts: inZone(entry.NextN(now, starts), pair.Spec.Schedule.Timezone),
+		})
+		p.addLoad(pair, runsWithin(entry, now, 24*time.Hour))
+	}
+	p.Series = prom.EstimateSeries(statuses, prom.HistogramMode(c.Metrics.Histograms))
+	return p
+}
+
+// addLoad adds one pair's daily load to its target; pairs of a target follow each other.
+func (p *Plan) addLoad(pair config.Pair, runs int) {
+	if n := len(p.Targets); n == 0 || p.Targets[n-1].Name != pair.Target.Name {
+		p.Targets = append(p.Targets, TargetPlan{Name: pair.Target.Name, Environment: string(pair.Target.Environment)})
+	}
+	t := &p.Targets[len(p.Targets)-1]
+	spec := &pair.Spec
+	requests, _ := arrival.Planned(spec.Arrivals, spec.Requests, spec.Duration, spec.Workload.Seed)
+	warmup, _ := arrival.Planned(spec.Arrivals, spec.Warmup.Requests, spec.Warmup.Duration, spec.Workload.Seed)
+	if requests == 0 && runs > 0 {
+		t.RequestsPerDay, t.TokensPerDay = unknownAmount, unknownAmount
+	}
+	if t.RequestsPerDay >= 0 {
+		t.RequestsPerDay += runs * (requests + warmup)
+	}
+	tokens := spec.Workload.InputTokens + spec.Workload.OutputTokens
+	if tokens == 0 && runs > 0 {
+		t.TokensPerDay = unknownAmount
+	}
+	if t.TokensPerDay >= 0 {
+		t.TokensPerDay += runs * (requests + warmup) * tokens
+	}
+	inFlight := requests
+	if limit := spec.Arrivals.MaxConcurrency; limit > 0 && (inFlight == 0 || limit < inFlight) {
+		inFlight = limit
+	}
+	t.MostInFlight = max(t.MostInFlight, inFlight)
+}
+
+// runsWithin counts the starts of the next span.
+func runsWithin(entry schedule.Entry, now time.Time, span time.Duration) int {
+	interval := entry.Plan.Interval(now)
+	if interval <= 0 {
+		return 0
+	}
+	if interval < time.Minute {
+		return int(span / interval) // an every-plan: its grid is regular
+	}
+	count := 0
+	for at := entry.Next(now); !at.IsZero() && !at.After(now.Add(span)); at = entry.Next(at) {
+		count++
+	}
+	return count
+}
+
+func describe(s probes.Schedule) string {
+	switch {
+	case s.Every > 0:
+		return fmt.Sprintf("every %s", s.Every)
+	case s.Cron != "":
+		zone := s.Timezone
+		if zone == "" {
+			zone = "UTC"
+		}
+		return fmt.Sprintf("at %q in %s", s.Cron, zone)
+	}
+	return "by hand only"
+}
+
+func inZone(times []time.Time, zone string) []time.Time {
+	location, err := time.LoadLocation(zone)
+	if err != nil {
+		location = time.UTC
+	}
+	for i := range times {
+		times[i] = times[i].In(location)
+	}
+	return times
+}

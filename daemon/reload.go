@@ -1,0 +1,192 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/daemon/schedule"
+	"github.com/inferbeat/inferbeat/exporters/prom"
+	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/arrival"
+	"github.com/inferbeat/inferbeat/probes/backend"
+	"github.com/inferbeat/inferbeat/probes/summary"
+	"github.com/inferbeat/inferbeat/probes/workload"
+)
+
+// LoadConfig loads a configuration and has the stages check their parts of it.
+func LoadConfig(source config.Source) (*config.Config, error) {
+	return config.Load(source, config.Checks{
+		Backend: backend.Check, AcceptsTokenIDs: backend.AcceptsTokenIDs,
+		Schedule: func(s probes.Schedule) error { _, err := schedule.Parse(s); return err },
+		Workload: workload.Validate, Arrivals: arrival.Validate,
+	})
+}
+
+// UserAgent is what every request says it comes from.
+func UserAgent(version string) string { return "inferbeat/" + version }
+
+var summaryGood = summary.Good
+
+// Reload loads the configuration again. Everything that can fail comes first; an
+// error changes nothing but what is said about the last reload.
+func (a *App) Reload(context.Context) error {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	fingerprint := config.Fingerprint(a.options.ConfigFiles)
+	c, err := LoadConfig(config.Source{Files: a.options.ConfigFiles, Env: a.options.Env, Overrides: a.options.Overrides})
+	if err == nil {
+		err = a.needsRestart(c)
+	}
+	if err == nil {
+		err = a.apply(c)
+	}
+	a.state.Lock()
+	a.loaded, a.reloadErr = fingerprint, err
+	a.state.Unlock()
+	if err != nil {
+		a.log.Error("reload failed and changed nothing", "err", err)
+		return fmt.Errorf("reload the configuration: %w", err)
+	}
+	a.log.Info("configuration reloaded", "pairs", len(c.Pairs()))
+	return nil
+}
+
+// needsRestart refuses a reload that would not take effect: silence would leave
+// a file that says one thing and a daemon that does another.
+func (a *App) needsRestart(c *config.Config) error {
+	old := a.current()
+	var errs []error
+	for _, section := range []struct {
+		key     string
+		changed bool
+	}{
+		{"web", old.Web != c.Web}, {"metrics", old.Metrics != c.Metrics},
+		{"results", old.Results != c.Results}, {"log.format", old.Log.Format != c.Log.Format},
+	} {
+		if section.changed {
+			errs = append(errs, fmt.Errorf("%s has changed; restart inferbeat for that", section.key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// apply makes c the configuration. What can fail comes first.
+func (a *App) apply(c *config.Config) error {
+	pairs := c.Pairs()
+	entries := make([]schedule.Entry, 0, len(pairs))
+	intervals := make(map[pairKey]time.Duration, len(pairs))
+	statuses := make([]probes.PairStatus, 0, len(pairs))
+	byKey := make(map[pairKey]config.Pair, len(pairs))
+	for _, p := range pairs {
+		plan, err := schedule.Parse(p.Spec.Schedule)
+		if err != nil {
+			return fmt.Errorf("read the schedule of probe %s: %w", p.Spec.Probe, err)
+		}
+		if err := ReserveDescriptors(p.Spec); err != nil {
+			return fmt.Errorf("plan probe %s: %w", p.Spec.Probe, err)
+		}
+		identity := pairOf(p)
+		key := keyOf(identity)
+		byKey[key] = p
+		intervals[key] = plan.Interval(time.Now())
+		entries = append(entries, schedule.Entry{Pair: identity, Plan: plan})
+		statuses = append(statuses, probes.PairStatus{Pair: a.tracker.resolve(identity), Kind: p.Spec.Kind, Spec: p.Spec})
+	}
+	if err := a.prom.SetPairs(statuses); err != nil {
+		return err
+	}
+	a.tracker.replace(pairs, intervals)
+	a.scheduler.Replace(entries)
+	a.runner.forget(byKey)
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Log.Level)) // one of four names, checked by config
+	a.logLevel.Set(level)
+	a.state.Lock()
+	old := a.config
+	a.config, a.pairs, a.reloaded = c, byKey, time.Now()
+	a.state.Unlock()
+	// A reload decides about pausing only when the file has changed its mind, so
+	// that it does not undo an order.
+	if before := old != nil && old.Pause; before != c.Pause {
+		a.Pause(c.Pause)
+	}
+	return nil
+}
+
+// watch reloads on request and when the files have changed.
+func (a *App) watch(ctx context.Context) {
+	var tick <-chan time.Time
+	if a.options.Watch > 0 {
+		ticker := time.NewTicker(a.options.Watch)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.options.Reload:
+			_ = a.Reload(ctx) // logged, and shown by the page and /metrics
+		case <-tick:
+			a.state.Lock()
+			loaded := a.loaded
+			a.state.Unlock()
+			if config.Fingerprint(a.options.ConfigFiles) != loaded {
+				_ = a.Reload(ctx)
+			}
+		}
+	}
+}
+
+// daemonState is what /metrics says about the daemon itself.
+func (a *App) daemonState() prom.DaemonState {
+	a.state.Lock()
+	c, reloadOK, reloaded, panics := a.config, a.reloadErr == nil, a.reloaded, a.panics
+	a.state.Unlock()
+	targets := c.Targets()
+	active := map[string]int{"active": len(targets)}
+	if a.scheduler.Paused() {
+		active = map[string]int{"paused": len(targets)}
+	}
+	s := prom.DaemonState{
+		ConfigSHA256: c.SHA256(), ReloadOK: reloadOK, ReloadedAt: reloaded, Targets: targets, TargetStates: active,
+		SchedulerTick: a.scheduler.LastTick(), Panics: panics, LogMessages: a.logCount.totals(),
+	}
+	if a.fanout != nil {
+		for _, sink := range a.fanout.Stats() {
+			s.Sinks = append(s.Sinks, prom.SinkState{Name: sink.Name, Dropped: sink.Dropped, Errors: sink.Errors})
+		}
+	}
+	return s
+}
+
+// panicked counts and logs a panic of a probe, with its stack: the log is for
+// those who can fix it, and holds no prompt.
+func (a *App) panicked(cause any) { a.countPanic(cause, debug.Stack()) }
+
+func (a *App) schedulePanicked(_ schedule.Entry, cause any, stack []byte) { a.countPanic(cause, stack) }
+
+func (a *App) countPanic(cause any, stack []byte) {
+	a.state.Lock()
+	a.panics++
+	a.state.Unlock()
+	a.log.Error("panic in a run; the schedule goes on", "panic", cause, "stack", string(stack))
+}
+
+func buildInfo(version string) prom.Build {
+	b := prom.Build{Version: version, GoVersion: runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				b.Revision = s.Value
+			}
+		}
+	}
+	return b
+}

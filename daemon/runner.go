@@ -1,0 +1,270 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/arrival"
+	"github.com/inferbeat/inferbeat/probes/backend"
+	"github.com/inferbeat/inferbeat/probes/loadgen"
+	"github.com/inferbeat/inferbeat/probes/verdict"
+	"github.com/inferbeat/inferbeat/probes/workload"
+)
+
+// setupTimeout bounds what happens before the clock starts: asking for the
+// model, calibrating prompt lengths, flushing the cache.
+const setupTimeout = 60 * time.Second
+
+// Runner carries out runs. It keeps one client a pair, so that connections and
+// what was learnt about the tokenizer outlive a run. Runs may go on at once.
+type Runner struct {
+	// UserAgent says in every request what it is.
+	UserAgent string
+	// Dial replaces the network; nil is the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu      sync.Mutex
+	clients map[pairKey]*pairClient
+	present map[string][]*presence // runs that are going on, by target
+	files   workload.Files
+}
+
+type pairClient struct {
+	target       probes.Target
+	backend      *backend.Client
+	calibrations *workload.Calibrations
+}
+
+// presence notices whether a run had its target to itself.
+type presence struct{ shared bool }
+
+// enter announces a run on a target; leave ends it and says whether another run
+// was there at any time between.
+func (r *Runner) enter(target string) (leave func() (shared bool)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.present == nil {
+		r.present = map[string][]*presence{}
+	}
+	p := &presence{shared: len(r.present[target]) > 0}
+	for _, other := range r.present[target] {
+		other.shared = true
+	}
+	r.present[target] = append(r.present[target], p)
+	return func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.present[target] = slices.DeleteFunc(r.present[target], func(other *presence) bool { return other == p })
+		if len(r.present[target]) == 0 {
+			delete(r.present, target)
+		}
+		return p.shared
+	}
+}
+
+// Hooks let the caller watch a run. Each may be nil.
+type Hooks struct {
+	// Started is called once the workload is ready and the clock runs.
+	Started func(runID string)
+	// Model is called when a target without a configured model has named one.
+	Model func(model string)
+	// Record is called as each request ends, warm-up included; not at once.
+	Record func(runID string, record *probes.Record)
+	// Panicked is called in the panicking goroutine, for its stack.
+	Panicked func(cause any)
+}
+
+// Run executes one probe on one target. It always returns a run: what goes
+// wrong, a panic included, is in its Result and Error.
+func (r *Runner) Run(ctx context.Context, target probes.Target, spec probes.Spec, progress *loadgen.Progress, hooks Hooks) (run *probes.Run) {
+	run = &probes.Run{ID: newRunID(), Target: target, Spec: spec, Start: time.Now()}
+	defer func() {
+		if cause := recover(); cause != nil {
+			run.Result, run.Error = probes.RunFailed, fmt.Sprintf("panic in the probe: %v", cause)
+			run.Verdict = probes.Verdict{State: probes.Unknown, Reasons: []probes.Reason{{Code: "panic", Text: run.Error}}}
+			run.Validity = probes.Validity{State: probes.Invalid, Reasons: run.Verdict.Reasons}
+			run.End = time.Now()
+			if hooks.Panicked != nil {
+				hooks.Panicked(cause)
+			}
+		}
+	}()
+	if err := r.execute(ctx, run, progress, hooks); err != nil {
+		fail(ctx, run, err)
+	}
+	return run
+}
+
+// execute fills the run in. An error means that it could not be carried out; a
+// run whose requests all failed is no error, it is a measurement.
+func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen.Progress, hooks Hooks) error {
+	client, err := r.client(run.Target, run.Spec.Probe)
+	if err != nil {
+		return err
+	}
+	source, err := r.prepare(ctx, client, run, hooks)
+	if err != nil {
+		return err
+	}
+	leave := r.enter(run.Target.Name)
+	defer leave()
+	cpu := startCPUMeter()
+	run.Start = time.Now()
+	clock := probes.Clock{Start: run.Start}
+	if hooks.Started != nil {
+		hooks.Started(run.ID)
+	}
+	collect := func(into *[]probes.Record) func(probes.Record) {
+		return func(record probes.Record) {
+			*into = append(*into, record)
+			if hooks.Record != nil {
+				hooks.Record(run.ID, &record)
+			}
+		}
+	}
+	if run.Spec.Warmup != (probes.Warmup{}) {
+		loadgen.Run(ctx, clock, warmupLoad(run.Spec, client.backend, source.NextWarmup, clock.Now()), collect(&run.Warmup))
+	}
+	load := measuredLoad(run.Spec, client.backend, source.Next, clock.Now())
+	load.Progress = progress
+	stats := loadgen.Run(ctx, clock, load, collect(&run.Records))
+	run.End = run.Start.Add(clock.Now())
+	if err := errors.Join(stats.Err, source.Err()); err != nil {
+		return fmt.Errorf("read workload %s: %w", run.Spec.Workload.Name, err)
+	}
+	judge(run, stats, source, verdict.Evidence{CPUShare: cpu.share(), Concurrent: leave()})
+	return nil
+}
+
+// prepare does everything that talks to the target before the clock starts.
+func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Run, hooks Hooks) (*workload.Source, error) {
+	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
+	defer cancel()
+	if run.Target.Model == "" {
+		// A target that is down is a measurement too: its requests will say how.
+		if model, err := client.backend.Model(ctx); err == nil {
+			run.Target.Model = model
+			if hooks.Model != nil {
+				hooks.Model(model)
+			}
+		}
+	}
+	spec := &run.Spec
+	count, _ := arrival.Planned(spec.Arrivals, spec.Requests, spec.Duration, spec.Workload.Seed)
+	warmup, _ := arrival.Planned(spec.Arrivals, spec.Warmup.Requests, spec.Warmup.Duration, spec.Workload.Seed)
+	options := workload.Options{
+		Tokenizer: client.backend, Salt: run.ID, RunID: run.ID, Count: count, Warmup: warmup,
+		AcceptsTokenIDs: backend.AcceptsTokenIDs(run.Target.Backend), Cache: client.calibrations, Files: &r.files,
+	}
+	if spec.Workload.Cache == probes.CacheWarm {
+		options.Salt = ""
+	}
+	source, err := workload.Open(ctx, spec.Workload, options)
+	if err != nil {
+		return nil, err
+	}
+	if spec.FlushCache {
+		if err := client.backend.FlushCache(ctx); err != nil {
+			return nil, fmt.Errorf("flush cache of %s: %w", run.Target.Name, err)
+		}
+	}
+	return source, nil
+}
+
+// measuredLoad is the load whose records count.
+func measuredLoad(spec probes.Spec, b loadgen.Backend, next func() (*probes.Request, bool), start time.Duration) loadgen.Load {
+	return loadgen.Load{
+		Backend: b, Next: keepText(next, spec.KeepText), Start: start,
+		Offsets:     arrival.Offsets(spec.Arrivals, spec.Requests, spec.Workload.Seed),
+		Concurrency: spec.Arrivals.MaxConcurrency, Count: spec.Requests, Duration: spec.Duration,
+	}
+}
+
+// warmupSeedShift makes the warm-up's gaps others than the measurement's first ones.
+const warmupSeedShift = 1 << 40
+
+// warmupLoad has the shape of the measured load.
+func warmupLoad(spec probes.Spec, b loadgen.Backend, next func() (*probes.Request, bool), start time.Duration) loadgen.Load {
+	return loadgen.Load{
+		Backend: b, Next: next, Start: start,
+		Offsets:     arrival.Offsets(spec.Arrivals, spec.Warmup.Requests, spec.Workload.Seed+warmupSeedShift),
+		Concurrency: spec.Arrivals.MaxConcurrency, Count: spec.Warmup.Requests, Duration: spec.Warmup.Duration,
+	}
+}
+
+func keepText(next func() (*probes.Request, bool), keep bool) func() (*probes.Request, bool) {
+	if !keep {
+		return next
+	}
+	return func() (*probes.Request, bool) {
+		request, ok := next()
+		if ok {
+			request.KeepText = true
+		}
+		return request, ok
+	}
+}
+
+// client returns the pair's client, a new one when the target has changed.
+func (r *Runner) client(target probes.Target, probe string) (*pairClient, error) {
+	key := pairKey{target.Name, probe}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.clients[key]
+	if old != nil && reflect.DeepEqual(old.target, target) {
+		return old, nil
+	}
+	b, err := backend.New(target, backend.Options{DialContext: r.Dial, UserAgent: r.UserAgent})
+	if err != nil {
+		return nil, fmt.Errorf("reach %s: %w", target.Name, err)
+	}
+	if old != nil {
+		old.backend.Close()
+	}
+	if r.clients == nil {
+		r.clients = map[pairKey]*pairClient{}
+	}
+	c := &pairClient{target: target, backend: b, calibrations: &workload.Calibrations{}}
+	r.clients[key] = c
+	return c, nil
+}
+
+// forget drops the clients of pairs that are no longer configured.
+func (r *Runner) forget(configured map[pairKey]config.Pair) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, c := range r.clients {
+		if _, ok := configured[key]; !ok {
+			c.backend.Close()
+			delete(r.clients, key)
+		}
+	}
+}
+
+// Close closes idle connections. No run may be going on.
+func (r *Runner) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.clients {
+		c.backend.Close()
+	}
+	r.clients = nil
+}
+
+func newRunID() string {
+	id, err := uuid.NewV7()
+	if err != nil {
+		panic(fmt.Sprintf("read random bytes: %v", err)) // the system has no entropy source
+	}
+	return id.String()
+}

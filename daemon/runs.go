@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/daemon/schedule"
+	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/loadgen"
+)
+
+// runContext is the context of the runs that are going on; cutting it ends them
+// and leaves the next ones alone.
+type runContext struct {
+	mu      sync.Mutex
+	parent  context.Context
+	current context.Context
+	cancel  context.CancelFunc
+}
+
+func (r *runContext) reset(parent context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.parent = parent
+	r.current, r.cancel = context.WithCancel(parent)
+}
+
+func (r *runContext) get() context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
+}
+
+func (r *runContext) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cancel == nil {
+		return // nothing runs before Run
+	}
+	r.cancel()
+	r.current, r.cancel = context.WithCancel(r.parent)
+}
+
+// startRun carries one due run out. It runs in a goroutine of the scheduler.
+func (a *App) startRun(entry schedule.Entry, _ time.Time, lateness time.Duration) {
+	key := keyOf(entry.Pair)
+	pair, ok := a.configured(key)
+	if !ok {
+		return // removed by a reload since it became due
+	}
+	progress := &loadgen.Progress{}
+	a.tracker.started(key, progress)
+	identity := a.tracker.identity(key)
+	a.fanout.Publish(probes.Event{Kind: probes.EventRunStarted, At: time.Now(), Pair: identity, Spec: &pair.Spec, Lateness: lateness})
+
+	run := a.carryOut(pair, progress, func(model string) {
+		if a.tracker.setModel(entry.Pair.Target, model) {
+			identity.Model = model
+			// The series of the pair are born at 0 under their new name before the
+			// first record counts.
+			if err := a.prom.SetPairs(a.tracker.snapshot(nil)); err != nil {
+				a.log.Error("export the pairs under the model that the target named", "target", entry.Pair.Target, "err", err)
+			}
+		}
+	}, func(runID string, record *probes.Record) {
+		a.fanout.Publish(probes.Event{Kind: probes.EventRequestDone, At: time.Now(), Pair: identity, RunID: runID, Spec: &pair.Spec, Record: record})
+	})
+	a.tracker.finished(key, run)
+	a.fanout.Publish(probes.Event{Kind: probes.EventRunDone, At: run.End, Pair: identity, RunID: run.ID, Spec: &run.Spec, Run: run})
+	a.logRun(run)
+}
+
+func (a *App) carryOut(pair config.Pair, progress *loadgen.Progress, model func(string), record func(string, *probes.Record)) *probes.Run {
+	ctx := a.running.get()
+	target, err := config.ResolveSecrets(pair.Target)
+	if err != nil {
+		run := &probes.Run{ID: newRunID(), Target: pair.Target, Spec: pair.Spec, Start: time.Now()}
+		fail(ctx, run, err)
+		return run
+	}
+	return a.runner.Run(ctx, target, pair.Spec, progress, Hooks{Model: model, Record: record, Panicked: a.panicked})
+}
+
+func (a *App) logRun(run *probes.Run) {
+	log := a.log.With("target", run.Target.Name, "probe", run.Spec.Probe, "run", run.ID)
+	switch run.Result {
+	case probes.RunSuccess, probes.RunAborted:
+		log.Debug("run ended", "result", run.Result, "verdict", run.Verdict.State)
+	default:
+		reasons := make([]string, 0, len(run.Validity.Reasons))
+		for _, r := range run.Validity.Reasons {
+			reasons = append(reasons, r.Code)
+		}
+		log.Warn("run ended", "result", run.Result, "err", firstError(run), "reasons", reasons)
+	}
+}
+
+// firstError is why a run went wrong, in the words of its first failed request.
+func firstError(run *probes.Run) error {
+	if run.Error != "" {
+		return errors.New(run.Error)
+	}
+	for i := range run.Records {
+		if r := &run.Records[i]; r.Outcome.Failed() {
+			return errors.New(string(r.Outcome) + ": " + r.Error)
+		}
+	}
+	return nil
+}
+
+func (a *App) skipped(pair probes.Pair, reason probes.SkipReason, n int) {
+	identity := a.tracker.identity(keyOf(pair))
+	for range n {
+		a.fanout.Publish(probes.Event{Kind: probes.EventSkipped, At: time.Now(), Pair: identity, Skip: reason})
+	}
+	a.log.Debug("runs did not start", "target", pair.Target, "probe", pair.Probe, "reason", reason, "count", n)
+}

@@ -1,0 +1,211 @@
+package daemon
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/loadgen"
+)
+
+// pairKey names a pair for the life of the daemon. The model is not part of it:
+// it may become known only when the target first answers.
+type pairKey struct{ target, probe string }
+
+func keyOf(p probes.Pair) pairKey { return pairKey{p.Target, p.Probe} }
+
+// tracker keeps what stands for each pair. All methods may be called at once.
+type tracker struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	paused bool
+	pairs  map[pairKey]*pairState
+}
+
+type pairState struct {
+	status   probes.PairStatus
+	progress *loadgen.Progress // of the active run
+	window   window            // of a continuous probe
+}
+
+func newTracker(now func() time.Time) *tracker {
+	return &tracker{now: now, pairs: map[pairKey]*pairState{}}
+}
+
+// replace makes pairs the configured ones. A pair that stays keeps its history;
+// one whose spec or target has changed keeps only its lifecycle, because its
+// results were measured differently.
+func (t *tracker) replace(pairs []config.Pair, intervals map[pairKey]time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := make(map[pairKey]*pairState, len(pairs))
+	for _, p := range pairs {
+		identity := pairOf(p)
+		key := keyOf(identity)
+		state := t.pairs[key]
+		if state == nil {
+			state = &pairState{status: probes.PairStatus{Registered: t.now()}}
+		}
+		if identity.Model == "" && state.status.Pair.Model != "" {
+			identity.Model = state.status.Pair.Model
+		}
+		if !sameMeasurement(state.status.Spec, p.Spec) || state.status.Pair != identity {
+			state.status.Result = nil
+			state.window = window{}
+		}
+		state.status.Pair = identity
+		state.status.Kind = p.Spec.Kind
+		state.status.Spec = p.Spec
+		state.status.Interval = intervals[key]
+		next[key] = state
+	}
+	t.pairs = next
+}
+
+// resolve fills in the model that a pair's target has named, where the
+// configuration names none.
+func (t *tracker) resolve(identity probes.Pair) probes.Pair {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if state := t.pairs[keyOf(identity)]; state != nil && identity.Model == "" {
+		identity.Model = state.status.Pair.Model
+	}
+	return identity
+}
+
+// identity is the present identity of a pair.
+func (t *tracker) identity(key pairKey) probes.Pair {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if state := t.pairs[key]; state != nil {
+		return state.status.Pair
+	}
+	return probes.Pair{Target: key.target, Probe: key.probe}
+}
+
+// pairOf is the identity of a configured pair.
+func pairOf(p config.Pair) probes.Pair {
+	return probes.Pair{
+		Target: p.Target.Name, Pool: p.Target.Pool, Environment: p.Target.Environment,
+		Model: p.Target.Model, Probe: p.Spec.Probe,
+	}
+}
+
+// setModel names the model that a target turned out to serve.
+func (t *tracker) setModel(target, model string) (changed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, state := range t.pairs {
+		if key.target == target && state.status.Pair.Model != model {
+			state.status.Pair.Model = model
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (t *tracker) setPaused(paused bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.paused = paused
+}
+
+func (t *tracker) isPaused() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.paused
+}
+
+func (t *tracker) started(key pairKey, progress *loadgen.Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if state := t.pairs[key]; state != nil {
+		state.status.Active = true
+		state.status.LastStart = t.now()
+		state.progress = progress
+	}
+}
+
+// finished takes a run over. The records stay out of the status, except in the
+// window of a continuous probe.
+func (t *tracker) finished(key pairKey, run *probes.Run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.pairs[key]
+	if state == nil {
+		return // the pair was removed while it ran
+	}
+	s := &state.status
+	s.Active = false
+	state.progress = nil
+	s.LastCompletion = t.now()
+	s.LastDuration = run.End.Sub(run.Start)
+	switch run.Result {
+	case probes.RunSuccess:
+		s.LastSuccess = s.LastCompletion
+		s.ConsecutiveFailures = 0
+	case probes.RunFailed:
+		s.ConsecutiveFailures++
+	}
+	bare := *run
+	bare.Records, bare.Warmup = nil, nil
+	s.Last = &bare
+	if !sameMeasurement(s.Spec, run.Spec) {
+		return // the spec changed by a reload while it ran
+	}
+	if run.Result == probes.RunInvalid || run.Result == probes.RunAborted {
+		return // what cannot be believed or is not whole never moves a result
+	}
+	if run.Spec.Kind.Continuous() {
+		s.Result = state.window.add(run, s.LastCompletion)
+		return
+	}
+	if run.Result == probes.RunSuccess {
+		s.Result = &probes.Result{
+			RunID: run.ID, CompletedAt: run.End, Summary: run.Summary,
+			Validity: run.Validity, Verdict: run.Verdict, Traps: run.Traps,
+		}
+	} else {
+		s.Result = nil // a target that answers nothing has no latency
+	}
+}
+
+// snapshot is the state of all pairs now, sorted by target and probe. next gives
+// the planned starts.
+func (t *tracker) snapshot(next map[pairKey]time.Time) []probes.PairStatus {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	out := make([]probes.PairStatus, 0, len(t.pairs))
+	for key, state := range t.pairs {
+		s := state.status
+		s.Paused = t.paused
+		s.NextStart = next[key]
+		if state.progress != nil {
+			s.InFlight = state.progress.InFlight()
+		}
+		if s.Result != nil && s.Spec.StaleAfter > 0 && now.Sub(s.Result.CompletedAt) > s.Spec.StaleAfter {
+			s.Result = nil
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b probes.PairStatus) int {
+		return cmp.Or(cmp.Compare(a.Pair.Target, b.Pair.Target), cmp.Compare(a.Pair.Probe, b.Pair.Probe))
+	})
+	return out
+}
+
+// sameMeasurement reports whether results of two specs may stand for each other:
+// whether everything is equal but when it runs and what is promised.
+func sameMeasurement(a, b probes.Spec) bool {
+	for _, s := range []*probes.Spec{&a, &b} {
+		s.Schedule, s.StaleAfter = probes.Schedule{}, 0
+		s.SLOs, s.Limits = nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}

@@ -1,0 +1,47 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/summary"
+	"github.com/inferbeat/inferbeat/probes/verdict"
+)
+
+// window holds the last records of a continuous probe. Its result is computed
+// anew after each run; single runs of one request are not worth judging.
+type window struct {
+	records []summary.Ended
+}
+
+// add takes the records of a run over and returns the result that now stands;
+// nil while nothing in the window has succeeded.
+func (w *window) add(run *probes.Run, now time.Time) *probes.Result {
+	for _, record := range run.Records {
+		ended := record.Sent
+		if at, ok := record.End.Get(); ok {
+			ended = at
+		}
+		w.records = append(w.records, summary.Ended{Record: record, At: run.Start.Add(ended)})
+	}
+	w.records = summary.Window(w.records, run.Spec.Window, now)
+
+	// The time of a result is that of its youngest success: when a target stops
+	// answering, its old latencies age and go instead of looking new each minute.
+	var completed time.Time
+	for _, r := range w.records {
+		if r.Record.Outcome == probes.OK && r.At.After(completed) {
+			completed = r.At
+		}
+	}
+	if completed.IsZero() {
+		return nil
+	}
+	pooled := probes.Run{Target: run.Target, Spec: run.Spec, Complete: true, Records: summary.Records(w.records)}
+	pooled.Summary = summary.Summarize(summary.Input{Spec: &pooled.Spec, Records: pooled.Records, Pooled: true})
+	validity := verdict.Validity(&pooled, verdict.Evidence{Window: true})
+	return &probes.Result{
+		RunID: run.ID, CompletedAt: completed, Summary: pooled.Summary, Validity: validity,
+		Verdict: verdict.Judge(&pooled.Spec, &pooled.Summary, validity), Traps: verdict.Traps(&pooled),
+	}
+}
