@@ -43,7 +43,9 @@ type printer struct{ strings.Builder }
 
 // row pads the label to 40 and the value to 10, as bench_serving does, trailing
 // blanks included.
-func (p *printer) row(label, value string) { fmt.Fprintf(p, "%-40s %-10s\n", plain(label), plain(value)) }
+func (p *printer) row(label, value string) {
+	fmt.Fprintf(p, "%-40s %-10s\n", plain(label), plain(value))
+}
 
 // plain replaces control characters: model names and error texts come from
 // servers, and must not move the cursor of the terminal that shows them.
