@@ -52,9 +52,9 @@ func partition(s []float64) int {
 		i++
 		j--
 	}
-	// Everything before i is <= pivot and everything from i on is >= pivot. A
-	// pivot that is the smallest sample would leave the left side empty.
-	return max(i, 1)
+	// Everything before i is <= pivot and everything from i on is >= pivot. As the
+	// median of three, the pivot has another sample on either side, or its equal.
+	return i
 }
 
 func middle(a, b, c float64) float64 { return max(min(a, b), min(max(a, b), c)) }

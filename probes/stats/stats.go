@@ -96,8 +96,9 @@ func Stddev(samples []float64) (float64, bool) {
 
 // moments fills N, Mean, Stddev, Min and Max of at least one sample. Deviations
 // are taken from a first estimate of the mean and that estimate is corrected by
-// their sum: a plain sum of squares would lose every digit of the spread of
-// samples that lie far from zero.
+// their sum, which a long plain sum is in need of. The spread is taken from the
+// deviations because a plain sum of squares would lose every digit of it when the
+// samples lie far from zero.
 func moments(samples []float64) Description {
 	n := float64(len(samples))
 	d := Description{N: len(samples), Min: samples[0], Max: samples[0]}
@@ -117,7 +118,7 @@ func moments(samples []float64) Description {
 		squares += float64(e * e) // the conversion forbids a fused multiply-add: same digits on every machine
 	}
 	d.Mean = clamp(first+dev/n, d.Min, d.Max)
-	d.Stddev = math.Sqrt(max(0, squares-float64(dev*dev)/n) / n)
+	d.Stddev = math.Sqrt(squares / n)
 	return d
 }
 
@@ -133,14 +134,8 @@ func position(n, percent int) (low, high int, weight float64) {
 	return low, min(low+1, n-1), float64(hundredths%100) / 100
 }
 
-// at reads a percentile from samples whose two ranks around it are in place. Like
-// NumPy it interpolates from the nearer end, so that a larger percent never
-// gives a smaller result.
+// at reads a percentile from samples whose two ranks around it are in place.
 func at(s []float64, percent int) float64 {
 	low, high, w := position(len(s), percent)
-	a, b := s[low], s[high]
-	if w >= 0.5 {
-		return b - float64((b-a)*(1-w))
-	}
-	return a + float64((b-a)*w)
+	return s[low] + float64((s[high]-s[low])*w)
 }

@@ -126,10 +126,10 @@ func spanOf(in Input) span {
 		if first || r.Due < w.start {
 			w.start = r.Due
 		}
-		if first || lastInstant(r) > w.end {
-			w.end = lastInstant(r)
-		}
 		first = false
+		if r.Outcome != probes.Dropped { // it never had an end
+			w.end = max(w.end, lastInstant(r))
+		}
 	}
 	if start, ok := in.Start.Get(); ok {
 		w.start = start
@@ -140,12 +140,8 @@ func spanOf(in Input) span {
 	return w
 }
 
-// lastInstant is when the request was over, as far as is known. A dropped one
-// took no time.
+// lastInstant is when a request that was sent was over, as far as is known.
 func lastInstant(r *probes.Record) time.Duration {
-	if r.Outcome == probes.Dropped {
-		return r.Due
-	}
 	last := r.Sent
 	for _, at := range []probes.Optional[time.Duration]{r.FirstByte, r.FirstToken, r.LastToken, r.End} {
 		d, _ := at.Get()
@@ -187,14 +183,10 @@ func achievedRate(in Input, w span) probes.Optional[float64] {
 	if !ok || planned <= 0 {
 		return probes.Optional[float64]{}
 	}
-	start, known := in.Start.Get()
-	if !known {
-		start = w.start
-	}
 	sent := 0
 	for i := range in.Records {
 		r := &in.Records[i]
-		if r.Outcome != probes.Dropped && r.Sent-start < planned {
+		if r.Outcome != probes.Dropped && r.Sent-w.start < planned {
 			sent++
 		}
 	}

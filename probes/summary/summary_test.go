@@ -312,6 +312,30 @@ func TestCutByTheWindow(t *testing.T) {
 		window.Records = []probes.Record{a, late}
 		wantFloat(t, "output throughput", Summarize(window).OutputThroughput, known(16.0))
 	})
+	t.Run("nothing_delivered", func(t *testing.T) {
+		silent := b
+		silent.Chunks = nil
+		window.Records = []probes.Record{silent}
+		s := Summarize(window)
+		wantFloat(t, "output throughput", s.OutputThroughput, known(0.0))
+		wantFloat(t, "peak output throughput", s.PeakOutputThroughput, probes.Optional[float64]{})
+	})
+	t.Run("one_body_and_an_unknown_rest", func(t *testing.T) {
+		whole, silent := a, b
+		whole.Chunks, whole.Flags = nil, probes.NotStreamed
+		silent.Chunks = []probes.Chunk{{At: 5 * time.Second}}
+		window.Records = []probes.Record{whole, silent}
+		s := Summarize(window)
+		wantFloat(t, "output throughput", s.OutputThroughput, probes.Optional[float64]{})
+		if s.OutputTokens != known(100) {
+			t.Errorf("output = %v, want 100", s.OutputTokens)
+		}
+	})
+	t.Run("chunks_before_the_window", func(t *testing.T) {
+		later := window
+		later.Start, later.Records = known(500*ms), []probes.Record{a}
+		wantFloat(t, "peak output throughput", Summarize(later).PeakOutputThroughput, known(60.0)) // 500 to 1090 ms
+	})
 	t.Run("nothing_to_estimate_from", func(t *testing.T) {
 		silent := b
 		silent.Chunks = []probes.Chunk{{At: 5 * time.Second}}
@@ -377,6 +401,22 @@ func TestUnknownOutput(t *testing.T) {
 	if s := summarize(b); s.OutputTokens.IsKnown() {
 		t.Errorf("output = %v, want unknown", s.OutputTokens)
 	}
+}
+
+// TestSilentChunks: what the talking chunks leave of ten tokens is shared by the
+// silent ones, and only those of the first second are in the peak.
+func TestSilentChunks(t *testing.T) {
+	r := answer(0, 0, 10, 0, 100*ms, 200*ms, 1500*ms)
+	r.Chunks[0].Tokens = 4
+	wantFloat(t, "peak output throughput", summarize(r).PeakOutputThroughput, known(7.0))
+}
+
+func TestSentAtTheEndOfThePlan(t *testing.T) {
+	in := Input{Spec: &probes.Spec{}, PlannedSpan: known(time.Second), Records: []probes.Record{
+		answer(0, 0, 1, 1, 2*time.Second), answer(900*ms, 1000*ms, 1, 1, 2*time.Second),
+		{Outcome: probes.Dropped, Due: 500 * ms},
+	}}
+	wantFloat(t, "achieved rate", Summarize(in).AchievedRate, known(1.0))
 }
 
 func TestOutputSourceIsTheLeastTrusted(t *testing.T) {
@@ -461,7 +501,7 @@ func TestDriftingSender(t *testing.T) {
 }
 
 func TestDroppedAndTimeouts(t *testing.T) {
-	dropped := probes.Record{Outcome: probes.Dropped, Due: 100 * ms}
+	dropped := probes.Record{Outcome: probes.Dropped, Due: 5 * time.Second, Sent: 9 * time.Second}
 	late := answer(200*ms, 200*ms, 5, 1, 400*ms, 500*ms)
 	late.Outcome, late.End = probes.TimeoutTotal, known(700*ms)
 	cut := answer(300*ms, 300*ms, 5, 1, 350*ms)
@@ -479,6 +519,7 @@ func TestDroppedAndTimeouts(t *testing.T) {
 		t.Errorf("output = %v, want 1: what failed requests delivered does not count", s.OutputTokens)
 	}
 	wantFloat(t, "success ratio", s.SuccessRatio, known(1.0/3))
+	wantFloat(t, "peak output throughput", s.PeakOutputThroughput, known(1.0))
 	if s.Duration != 700*ms {
 		t.Errorf("duration = %v, want 700ms", s.Duration)
 	}
@@ -492,7 +533,9 @@ func TestConnectionSetup(t *testing.T) {
 	refusedTLS.Connection = probes.ConnectionTrace{Connect: known(15 * ms), TLS: known(45 * ms)}
 	busy := failure(probes.HTTP5xx, 0, 60*ms)
 	busy.Connection = probes.ConnectionTrace{DNS: known(5 * ms), Connect: known(15 * ms)}
-	s := summarize(fresh, reused, refusedTLS, busy)
+	lookedUp := failure(probes.HTTP5xx, 0, 60*ms) // and then an idle connection was there
+	lookedUp.Connection = probes.ConnectionTrace{Reused: true, DNS: known(5 * ms)}
+	s := summarize(fresh, reused, refusedTLS, busy, lookedUp)
 	if d := s.Distribution(probes.ConnectSetup); d.N != 2 || d.Min != 0.02 || d.Max != 0.06 {
 		t.Errorf("connection set-up = %+v, want 0.02 and 0.06", d)
 	}
@@ -661,6 +704,10 @@ func TestWindow(t *testing.T) {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}
 		})
+	}
+	all[3].At = now.Add(-time.Hour) // set right again after it had been wrong
+	if got := Window(all, probes.Window{MaxAge: 2 * time.Minute}, now); len(got) != 2 || got[0].Record.Index != 2 {
+		t.Errorf("kept %v, want the records 2 and 4", got)
 	}
 	if got := Window(all, probes.Window{MaxAge: time.Minute}, now.Add(time.Hour)); len(got) != 0 {
 		t.Errorf("an hour later %d records are left, want 0", len(got))

@@ -91,7 +91,7 @@ func countOutput(s *probes.Summary, in Input, w span) {
 		case probes.Cancelled:
 			n, ok := deliveredTokens(r, ratio, in, w)
 			delivered += n
-			counted = counted || ok && n > 0
+			counted = counted || ok
 			whole = whole && ok
 		}
 	}

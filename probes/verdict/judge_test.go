@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,12 +199,12 @@ var trapCases = []trapCase{
 		run.Spec.Kind, run.Spec.Warmup = probes.Canary, probes.Warmup{}
 	}},
 	{name: "warmup_failed", change: func(run *probes.Run) { run.Warmup[0].Outcome = probes.HTTP5xx }, codes: []string{WarmupTooShort}, text: "none of 1"},
-	{name: "first_tenth_slower", change: ttfts(func(i int) time.Duration {
+	{name: "first_tenth_slower", change: all(ttfts(func(i int) time.Duration {
 		if i < 20 {
 			return 151 * ms
 		}
 		return 100 * ms
-	}), codes: []string{WarmupTooShort}, text: "the first 20 requests is 151ms, of the others 100ms"},
+	}), func(run *probes.Run) { slices.Reverse(run.Records) }), codes: []string{WarmupTooShort}, text: "the first 20 requests is 151ms, of the others 100ms"},
 	{name: "first_tenth_a_little_slower", change: ttfts(func(i int) time.Duration {
 		if i < 20 {
 			return 150 * ms

@@ -82,8 +82,7 @@ func newFreeTime(run *probes.Run, maxInFlight int) freeTime {
 		}
 	}
 	slices.SortFunc(changes, func(a, b change) int {
-		// A slot that comes free is there for a request sent in the same instant.
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta))
+		return cmp.Compare(a.at, b.at)
 	})
 	f := freeTime{
 		at:    make([]time.Duration, len(changes)),

@@ -199,7 +199,7 @@ func (c *check) coldCache() {
 		r := &c.run.Records[i]
 		n, hasCached := r.CachedTokens.Get()
 		of, hasPrompt := r.PromptTokens.Get()
-		if r.Outcome == probes.OK && hasCached && hasPrompt {
+		if hasCached && hasPrompt {
 			cached += n
 			prompt += of
 		}
@@ -264,9 +264,6 @@ func (c *check) transport() {
 			continue
 		}
 		gaps += len(r.Chunks) - 1
-		if !r.Flags.Has(probes.Coalesced) {
-			continue
-		}
 		for j := 1; j < len(r.Chunks); j++ {
 			if r.Chunks[j].At == r.Chunks[j-1].At {
 				zero++

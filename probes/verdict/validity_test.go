@@ -137,6 +137,8 @@ var validityCases = []validityCase{
 		}
 		return 20 * time.Second
 	}), state: invalid, codes: []string{ClientLate, RateNotAchieved}},
+	{name: "sent_in_the_last_gap", change: sendAt(func(_ int, due time.Duration) time.Duration { return due + time.Second }),
+		state: invalid, codes: []string{ClientLate}},
 	{name: "drift_of_nineteen_requests", change: all(sendAt(func(i int, due time.Duration) time.Duration { return due + time.Duration(i)*ms }),
 		func(run *probes.Run) { run.Records = run.Records[:19] }), state: suspect, codes: []string{ClientLate}},
 	{name: "rate_of_a_closed_loop", change: all(
@@ -173,6 +175,8 @@ var validityCases = []validityCase{
 		run.Records = run.Records[:5]
 		run.Summary.Completed, run.Summary.Failed, run.Summary.Latency = 0, 5, nil
 	}, state: suspect, codes: []string{TooFewSamples}},
+	{name: "ten_of_forty_completed", change: func(run *probes.Run) { run.Summary.Completed, run.Summary.Failed = 10, 30 },
+		state: suspect, codes: []string{TooFewSamples}},
 	{name: "p99_of_99", change: func(run *probes.Run) {
 		run.Spec.Limits = []probes.Limit{{Signal: probes.TTFT, Statistic: probes.StatP99, Bound: 1}}
 		run.Summary.Latency[probes.TTFT] = steady(99, 0.1)
@@ -229,8 +233,8 @@ var validityCases = []validityCase{
 	{name: "broken_event", change: flagged(probes.UnparsableEvent, 1), state: suspect, codes: []string{UnparsableEvents}},
 	{name: "compressed", change: flagged(probes.Compressed, 1), state: suspect, codes: []string{Compressed}},
 	{name: "stale_reuse_is_no_doubt", change: flagged(probes.StaleReuse, 9), state: validRun},
-	{name: "few_zero_gaps", change: all(flagged(probes.Coalesced, 10), zeroGaps(10)), state: validRun},
-	{name: "many_zero_gaps", change: all(flagged(probes.Coalesced, 11), zeroGaps(11)), state: suspect, codes: []string{Coalesced}, text: "11 of 200 chunk gaps (5.5 %)"},
+	{name: "few_zero_gaps", change: zeroGaps(10), state: validRun},
+	{name: "many_zero_gaps", change: zeroGaps(11), state: suspect, codes: []string{Coalesced}, text: "11 of 200 chunk gaps (5.5 %)"},
 
 	{name: "several", change: all(flagged(probes.Compressed, 1), cachedTokens(992), flagged(probes.OtherModel, 1)),
 		evidence: Evidence{Concurrent: true}, state: invalid, codes: []string{ConcurrentRun, CacheHitOnCold, OtherModel, Compressed}},
@@ -303,6 +307,10 @@ func TestSplitLags(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, splitLags(run), cmp.AllowUnexported(lateness{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	run.Spec.Arrivals.MaxConcurrency = 6 // always a slot free
+	if got := splitLags(run)[3]; got != (lateness{own: 82 * ms}) {
+		t.Errorf("below the cap: %v, want 82ms of the client's own", got)
 	}
 	run.Spec.Arrivals.MaxConcurrency = 0
 	if got := splitLags(run)[2]; got != (lateness{own: 83 * ms}) {
