@@ -15,13 +15,19 @@ import (
 // BenchmarkEmit measures token events through a loopback port, the client
 // (which only drains) included: events/s and CPU per event of both together.
 func BenchmarkEmit(b *testing.B) {
-	for _, tt := range []struct{ name, path, body string }{
-		{"native", "/generate", generateBody(words(9), 256)},
-		{"chat", "/v1/chat/completions", chatBody(words(9), 256)},
+	script := Config{Script: &Script{TTFT: []time.Duration{0}}}
+	for _, tt := range []struct {
+		name, path, body string
+		config           Config
+	}{
+		{"native", "/generate", generateBody(words(9), 256), script},
+		{"chat", "/v1/chat/completions", chatBody(words(9), 256), script},
+		// Bound by its steps of 1 ms: the CPU time is what matters.
+		{"batching", "/v1/chat/completions", chatBody(words(9), 256), Config{DecodeBase: time.Millisecond, MaxBatch: 64}},
 	} {
 		for _, streams := range []int{1, 64} {
 			b.Run(fmt.Sprintf("%s/streams=%d", tt.name, streams), func(b *testing.B) {
-				e, err := New(Config{Script: &Script{TTFT: []time.Duration{0}}})
+				e, err := New(tt.config)
 				if err != nil {
 					b.Fatal(err)
 				}

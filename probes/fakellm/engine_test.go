@@ -443,7 +443,7 @@ func TestBooksBalance(t *testing.T) {
 			go r.post("/generate", generateBody(words(9), 4))
 			time.Sleep(time.Millisecond)
 		}
-		for {
+		for range 1000 { // ms, far more than it takes
 			s := r.engine.Stats()
 			if got := s.Refused + s.Finished + s.Aborted + int64(s.Running+s.Waiting); got != s.Received {
 				t.Fatalf("books: %d received, %d accounted for: %+v", s.Received, got, s)

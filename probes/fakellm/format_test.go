@@ -250,32 +250,38 @@ func TestStreamedAndWholeAnswersAgree(t *testing.T) {
 				if got := whole.header.Get("Content-Type"); got != "application/json" {
 					t.Errorf("%s %s: content type: got %q", name, engine, got)
 				}
-				wantTokens := a.Completion
-				switch a.Finish {
-				case "length":
-					if a.Completion != 20 {
-						t.Errorf("%s %s: got %d tokens, want 20", name, engine, a.Completion)
-					}
-				case "stop", "tool_calls":
-					wantTokens-- // end of sequence
-				default:
-					t.Errorf("%s %s: got finish reason %q", name, engine, a.Finish)
-				}
-				if a.Tool == "" {
-					if got := CountTokens(a.Text) + CountTokens(a.Reasoning); got != wantTokens {
-						t.Errorf("%s %s: got %d tokens of text, want %d", name, engine, got, wantTokens)
-					}
-					return
-				}
-				var arguments struct{ Query string }
-				err := json.Unmarshal([]byte(a.Arguments), &arguments)
-				if cut := a.Finish == "length"; cut != (err != nil) {
-					t.Errorf("%s %s: arguments %q: %v", name, engine, a.Arguments, err)
-				} else if got := CountTokens(arguments.Query) + CountTokens(a.Reasoning) + 1; !cut && got != wantTokens {
-					t.Errorf("%s %s: got %d tokens, want %d", name, engine, got, wantTokens)
-				}
+				checkLength(t, name+" "+engine, a)
 			})
 		}
+	}
+}
+
+// checkLength compares an answer's text with its token count and finish reason.
+func checkLength(t *testing.T, name string, a assembled) {
+	t.Helper()
+	want := a.Completion
+	switch a.Finish {
+	case "length":
+		if a.Completion != 20 {
+			t.Errorf("%s: got %d tokens, want 20", name, a.Completion)
+		}
+	case "stop", "tool_calls":
+		want-- // end of sequence
+	default:
+		t.Errorf("%s: got finish reason %q", name, a.Finish)
+	}
+	if a.Tool == "" {
+		if got := CountTokens(a.Text) + CountTokens(a.Reasoning); got != want {
+			t.Errorf("%s: got %d tokens of text, want %d", name, got, want)
+		}
+		return
+	}
+	var arguments struct{ Query string }
+	err := json.Unmarshal([]byte(a.Arguments), &arguments)
+	if cut := a.Finish == "length"; cut != (err != nil) {
+		t.Errorf("%s: arguments %q: %v", name, a.Arguments, err)
+	} else if got := CountTokens(arguments.Query) + CountTokens(a.Reasoning) + 1; !cut && got != want {
+		t.Errorf("%s: got %d tokens, want %d", name, got, want)
 	}
 }
 

@@ -31,6 +31,7 @@ func (e *Engine) Handler() http.Handler {
 			mux.HandleFunc(path, e.serverInfo)
 		}
 		mux.HandleFunc("GET /get_load", e.load)
+		mux.HandleFunc("GET /v1/loads", e.loads)
 	} else {
 		mux.HandleFunc("GET /version", e.version)
 		mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })

@@ -85,6 +85,23 @@ func (e *Engine) load(w http.ResponseWriter, _ *http.Request) {
 	}}))
 }
 
+// loads is the newer form of load, with what is known of speculation.
+func (e *Engine) loads(w http.ResponseWriter, _ *http.Request) {
+	e.mu.Lock()
+	c, g, accept, rate := e.cfg, e.gaugesLocked(), e.rolled.recent, e.acceptRate()
+	e.mu.Unlock()
+	load := object{
+		"dp_rank": 0, "num_running_reqs": g.running, "num_waiting_reqs": g.waiting, "num_used_tokens": g.tokens,
+		"max_total_num_tokens": c.KVTokens, "max_running_requests": c.MaxBatch, "token_usage": g.usage,
+	}
+	if c.Speculation.DraftTokens > 0 {
+		load["speculative"] = object{"accept_length": accept, "accept_rate": rate}
+	}
+	writeJSON(w, http.StatusOK, appendJSON(nil, object{
+		"version": c.Version, "accelerator": "SIMULATED", "num_accelerators": 1, "loads": []object{load},
+	}))
+}
+
 func (e *Engine) flushCache(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if !e.FlushCache() {

@@ -84,6 +84,16 @@ func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(p.Bytes())
 }
 
+// acceptRate is the share of drafts accepted in the last log interval. The caller
+// holds the lock.
+func (e *Engine) acceptRate() float64 {
+	n := e.cfg.Speculation.DraftTokens
+	if n == 0 || e.rolled.recent == 0 {
+		return 0
+	}
+	return (e.rolled.recent - 1) / float64(n)
+}
+
 // sglangMetrics counts requests when they end, as SGLang does. The caller holds
 // the lock.
 func (e *Engine) sglangMetrics(p *page) {
@@ -97,11 +107,7 @@ func (e *Engine) sglangMetrics(p *page) {
 	p.value("gauge", "sglang:max_total_num_tokens", "Maximum total number of tokens in the KV cache pool.", float64(e.cfg.KVTokens))
 	p.value("gauge", "sglang:token_usage", "The token usage.", g.usage)
 	p.value("gauge", "sglang:spec_accept_length", "The average acceptance length of speculative decoding.", e.rolled.recent)
-	rate := 0.0
-	if n := e.cfg.Speculation.DraftTokens; n > 0 && e.rolled.recent > 0 {
-		rate = (e.rolled.recent - 1) / float64(n)
-	}
-	p.value("gauge", "sglang:spec_accept_rate", "The average acceptance rate of speculative decoding.", rate)
+	p.value("gauge", "sglang:spec_accept_rate", "The average acceptance rate of speculative decoding.", e.acceptRate())
 	p.labels = request
 	p.byStream("sglang:prompt_tokens_total", "Number of prefill tokens processed.", d.prompt)
 	p.byStream("sglang:generation_tokens_total", "Number of generation tokens processed.", d.generated)

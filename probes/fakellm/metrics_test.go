@@ -153,6 +153,10 @@ func TestGaugesShowThePresent(t *testing.T) {
 				if raw := r.get("/get_load").raw; raw != `[{"dp_rank":0,"num_reqs":3,"num_tokens":26,"num_waiting_reqs":1}]` {
 					t.Errorf("/get_load: got %s", raw)
 				}
+				want := `{"accelerator":"SIMULATED","loads":[{"dp_rank":0,"max_running_requests":2,"max_total_num_tokens":1000,"num_running_reqs":2,"num_used_tokens":26,"num_waiting_reqs":1,"token_usage":0.026}],"num_accelerators":1,"version":"0.5.9"}`
+				if raw := r.get("/v1/loads").raw; raw != want {
+					t.Errorf("/v1/loads:\n got %s\nwant %s", raw, want)
+				}
 				if flush := r.get("/flush_cache"); flush.status != 400 {
 					t.Errorf("flush while running: got status %d, want 400", flush.status)
 				}
