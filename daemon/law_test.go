@@ -20,7 +20,7 @@ const module = "github.com/inferbeat/inferbeat"
 // vocabulary. A package that is not listed may not exist.
 var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
-	"daemon/cli":               {"daemon", "daemon/config", "probes", "probes/backend", "probes/workload", "probes/arrival", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/report"},
+	"daemon/cli":               {"daemon", "daemon/config", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/report"},
 	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/loadgen", "probes/summary", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
 	"daemon/config/gen":        {"daemon/config"},

@@ -34,9 +34,10 @@ type Client struct {
 
 	// discovered is the model's name as the server lists it.
 	discovered atomic.Pointer[string]
-	// byContent: the target's /tokenize takes its text as "content".
-	byContent atomic.Bool
-	readings  sync.Pool
+	// tokenizeWay is 1 + the index of the form that the target's tokenizer took;
+	// 0 while none is known.
+	tokenizeWay atomic.Int32
+	readings    sync.Pool
 }
 
 // New makes a client for a target. It fails for an unknown backend, a base URL

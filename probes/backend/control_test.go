@@ -77,39 +77,55 @@ func TestModelGivesUp(t *testing.T) {
 func TestTokenize(t *testing.T) {
 	captured := string(mustRead(t, "captured", "llama-server-tokenize.json"))
 	empty := answer(200, 0, "application/json", `{"tokens":[]}`)
+	tokens := answer(200, 0, "application/json", `{"tokens":[5,6],"count":2,"max_model_len":4096}`)
+	refused := answer(422, 0, "application/json", `{"detail":"no"}`)
+	missing := answer(404, 0, "application/json", `{"error":{"code":404,"message":"File Not Found"}}`)
+	text, message := "The license", []any{map[string]any{"role": "user", "content": "The license"}}
+	prompt := map[string]any{"model": "m", "prompt": text, "add_special_tokens": true}
+	content := map[string]any{"content": text, "add_special": true}
+	messages := map[string]any{"model": "m", "messages": message, "add_generation_prompt": true}
+	template := map[string]any{"messages": message}
 	tests := []struct {
-		name     string
-		script   []timeline
-		want     []int
-		requests int
-		fields   []string // the text's field in each request
+		name, backend string
+		script        []timeline
+		want          []int
+		asked         []map[string]any
+		again         int // requests that a second text takes
 	}{
-		{"SGLang and vLLM", []timeline{answer(200, 0, "application/json", `{"tokens":[5,6],"count":2,"max_model_len":4096}`)}, []int{5, 6}, 1, []string{"prompt"}},
-		{"llama.cpp", []timeline{empty, answer(200, 0, "application/json", captured)}, []int{1, 552, 897, 2216, 393, 368, 1014, 408}, 2, []string{"prompt", "content"}},
-		{"refused under the first name", []timeline{answer(422, 0, "application/json", `{"detail":"no"}`), answer(200, 0, "application/json", `{"tokens":[9]}`)}, []int{9}, 2, []string{"prompt", "content"}},
+		{"SGLang and vLLM", "vllm", []timeline{tokens}, []int{5, 6}, []map[string]any{prompt}, 1},
+		{"llama.cpp", "vllm", []timeline{empty, answer(200, 0, "application/json", captured)}, []int{1, 552, 897, 2216, 393, 368, 1014, 408}, []map[string]any{prompt, content}, 1},
+		{"refused under the first name", "vllm", []timeline{refused, tokens}, []int{5, 6}, []map[string]any{prompt, content}, 1},
+		{"chat template by messages", "vllm-chat", []timeline{tokens}, []int{5, 6}, []map[string]any{messages}, 1},
+		{"chat template by llama.cpp", "openai-chat", []timeline{empty, answer(200, 0, "application/json", `{"prompt":"<|user|>The license<|end|>"}`), tokens}, []int{5, 6},
+			[]map[string]any{messages, template, {"content": "<|user|>The license<|end|>", "add_special": true, "parse_special": true}}, 2},
+		{"chat without a way to its template", "sglang-oai-chat", []timeline{refused, missing, tokens}, []int{5, 6}, []map[string]any{messages, template, prompt}, 1},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(strings.ReplaceAll(test.name, " ", "-"), func(t *testing.T) {
 			s := &server{answers: test.script}
-			c := newClient(t, target("vllm"), s)
-			got, err := c.Tokenize(t.Context(), "The license")
+			to := target(test.backend)
+			to.Model = "m"
+			c := newClient(t, to, s)
+			got, err := c.Tokenize(t.Context(), text)
 			if err != nil {
 				t.Fatalf("Tokenize: %v", err)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("ids (-want +got):\n%s", diff)
 			}
-			if len(s.seen) != test.requests {
-				t.Fatalf("%d requests, want %d", len(s.seen), test.requests)
+			var asked []map[string]any
+			for _, r := range s.seen {
+				asked = append(asked, r.fields(t))
 			}
-			for i, field := range test.fields {
-				if got := s.seen[i].fields(t); got[field] != "The license" || got["add_special_tokens"] != false {
-					t.Errorf("request %d is %v, want the text as %s and no special tokens", i, got, field)
+			if diff := cmp.Diff(test.asked, asked); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			// The next text goes straight to the form that worked.
+			before := len(s.seen)
+			if test.again == 1 {
+				if _, err := c.Tokenize(t.Context(), "again"); err != nil || len(s.seen)-before != 1 {
+					t.Errorf("the second text took %d requests, %v", len(s.seen)-before, err)
 				}
-			}
-			// The next text goes straight to the name that worked.
-			if _, err := c.Tokenize(t.Context(), "again"); err != nil || len(s.seen) != test.requests+1 {
-				t.Errorf("the second text took %d requests, %v", len(s.seen)-test.requests, err)
 			}
 		})
 	}
