@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -203,6 +204,35 @@ func TestBodyDecodesAnyChunking(t *testing.T) {
 		}
 		if rest, _ := io.ReadAll(b.br); string(rest) != "NEXT" {
 			t.Fatalf("left behind %q, want NEXT", rest)
+		}
+	})
+}
+
+// FuzzBody: whatever the standard library's reader accepts, ours reads the same
+// way, and nothing makes it panic or stand still.
+func FuzzBody(f *testing.F) {
+	for _, seed := range []string{"5\r\nhello\r\n0\r\n\r\n", "1;a=b\r\nx\r\n00\r\nX: y\r\n\r\nrest", "fffffffffffffffff\r\n", "5\nhello\n0\n\n", "A \t\r\n0123456789\r\n0", ""} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		head := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+		theirs, err := http.ReadResponse(bufio.NewReader(io.MultiReader(strings.NewReader(head), bytes.NewReader(encoded))), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, refused := io.ReadAll(theirs.Body)
+		b := body{br: bufio.NewReaderSize(bytes.NewReader(encoded), readBuffer), next: chunkHead}
+		var got []byte
+		buf := make([]byte, 7)
+		for err == nil {
+			var n int
+			if n, err = b.Read(buf); n == 0 && err == nil {
+				t.Fatal("Read brought nothing and no error")
+			}
+			got = append(got, buf[:n]...)
+		}
+		if refused == nil && (err != io.EOF || !bytes.Equal(got, want)) {
+			t.Errorf("read %q, %v; the standard library reads %q", got, err, want)
 		}
 	})
 }

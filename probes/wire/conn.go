@@ -34,7 +34,8 @@ type conn struct {
 	stop  func() bool // undoes the current watch; nil when unwatched
 
 	clock     probes.Clock
-	received  bool // a byte has come since begin
+	received  bool // a byte has come since begin, be it of an interim answer
+	stamped   bool // firstByte is known
 	firstByte time.Duration
 	lastRead  time.Duration
 	failed    error // what the last read of the stream ended with
@@ -65,9 +66,9 @@ func (cn *conn) Read(p []byte) (int, error) {
 	n, err := cn.stream.Read(p)
 	cn.failed = err
 	if n > 0 {
-		cn.lastRead = cn.clock.Now()
-		if !cn.received {
-			cn.received, cn.firstByte = true, cn.lastRead
+		cn.lastRead, cn.received = cn.clock.Now(), true
+		if !cn.stamped {
+			cn.stamped, cn.firstByte = true, cn.lastRead
 		}
 		if cn.header >= 0 {
 			cn.header -= n
@@ -98,7 +99,7 @@ func (cn *conn) close() {
 
 // begin forgets the previous exchange.
 func (cn *conn) begin(clock probes.Clock) {
-	cn.clock, cn.received, cn.firstByte, cn.lastRead, cn.failed = clock, false, 0, 0, nil
+	cn.clock, cn.received, cn.stamped, cn.failed = clock, false, false, nil
 }
 
 // readHead reads status line and headers and skips interim (1xx) answers.
@@ -120,6 +121,6 @@ func (cn *conn) readHead(req *http.Request) (*http.Response, error) {
 		}
 		// What is buffered behind an interim answer came with the read that
 		// completed it; otherwise the next read brings the first byte.
-		cn.received, cn.firstByte = cn.br.Buffered() > 0, cn.lastRead
+		cn.stamped, cn.firstByte = cn.br.Buffered() > 0, cn.lastRead
 	}
 }

@@ -5,8 +5,8 @@
 // The story of the data:
 //
 //  1. [Client.Do] finds the route (direct or through a proxy) and takes the idle
-//     connection that was used last, or opens one: look-up, TCP, TLS, each timed
-//     on the run's clock.
+//     connection that was used last, or opens one: look-up, connect (with a
+//     proxy's tunnel), TLS, each timed on the run's clock.
 //  2. The request is encoded into one buffer and leaves in one write.
 //  3. The caller's own goroutine reads the answer. The instant of the first byte
 //     is taken when the socket's read returned; interim answers are skipped.

@@ -224,11 +224,15 @@ func (a *authority) write(kind string, der []byte) string {
 	return filepath.Clean(f.Name())
 }
 
-// issue makes a certificate for a name, for both ends of a connection.
+// issue makes a certificate for a name or an address, for both ends of a connection.
 func (a *authority) issue(name string) (certificate tls.Certificate, certFile, keyFile string) {
 	a.t.Helper()
+	var ips []net.IP
+	if ip := net.ParseIP(name); ip != nil {
+		ips = append(ips, ip)
+	}
 	der, key := a.sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
-		DNSNames: []string{name}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0),
+		DNSNames: []string{name}, IPAddresses: ips, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, a.cert, a.key)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

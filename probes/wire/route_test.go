@@ -185,6 +185,17 @@ func TestSameOrigin(t *testing.T) {
 	}
 }
 
+func TestCertificateForAnAddressWithAZone(t *testing.T) {
+	ca := newAuthority(t)
+	serve := ca.secured("fe80::1", 45*ms, reply(0, okHello))
+	bubble(t, func(t *testing.T) {
+		n := &network{connect: 15 * ms, serve: serve}
+		c := client(t, Options{DialContext: n.dial, Connection: probes.Connection{TLS: probes.TLS{CAFile: ca.File}}})
+		r := whole(t, c, probes.NewClock(), get("https://[fe80::1%25eth0]:8443"))
+		diff(t, "tls", r.Trace.TLS, known(45*ms))
+	})
+}
+
 // listen serves each connection on a loopback socket.
 func listen(t testing.TB, serve func(*peer)) string {
 	t.Helper()
@@ -323,6 +334,10 @@ func newProxy(t *testing.T, target string) *proxyStub {
 		for req := p.read(); req != nil; req = p.read() {
 			stub.asks.Add(1)
 			stub.last.Store(req.Method + " " + req.RequestURI + " " + req.Header.Get("Proxy-Authorization"))
+			if req.URL.Path == "/moved" {
+				p.say(noContent, "https://"+req.Host+"/x")
+				continue
+			}
 			if req.Method != http.MethodConnect {
 				p.say("%s", okHello)
 				continue
@@ -406,6 +421,11 @@ func TestTunnelThroughAProxy(t *testing.T) {
 	diff(t, "reused", whole(t, c, probes.NewClock(), post("https://"+host+":8443/x", "{}")).Trace.Reused, true)
 	diff(t, "asks", stub.asks.Load(), int32(1))
 
+	c = client(t, Options{Connection: probes.Connection{Proxy: "http://u:secret@" + stub.url, TLS: probes.TLS{CAFile: ca.File}, FollowRedirects: true}})
+	r = whole(t, c, probes.NewClock(), post("http://"+host+"/moved", "{}")) // the credentials stay behind
+	diff(t, "redirects", r.Trace.Redirects, 1)
+	diff(t, "tls known", r.Trace.TLS.IsKnown(), true)
+
 	refusing := newProxy(t, "")
 	c = client(t, Options{Connection: probes.Connection{Proxy: "http://u:secret@" + refusing.url}})
 	_, err := c.Do(t.Context(), probes.NewClock(), get("https://"+host))
@@ -413,6 +433,22 @@ func TestTunnelThroughAProxy(t *testing.T) {
 	diff(t, "text", err.Error(), "open connection: ask proxy for llm.example.test:443: proxy answered 407 Proxy Authentication Required")
 	whole(t, c, probes.NewClock(), get("http://"+host)) // plain http: in absolute form, with the credentials
 	diff(t, "asked for", refusing.last.Load(), any("GET http://"+host+"/ Basic dTpzZWNyZXQ="))
+}
+
+func TestProxyThatIsNone(t *testing.T) {
+	for answer, want := range map[string]string{
+		"HTTP/1.1 200 OK\r\n\r\nSSH-2.0": "proxy sent 7 bytes before the handshake",
+		"SSH-2.0\r\n\r\n":                `malformed HTTP response "SSH-2.0"`,
+		"":                               "unexpected EOF",
+	} {
+		c := client(t, Options{Connection: probes.Connection{Proxy: "http://p:3128"},
+			DialContext: func(context.Context, string, string) (net.Conn, error) {
+				return &recorder{answers: strings.NewReader(answer)}, nil
+			}})
+		_, err := c.Do(t.Context(), probes.NewClock(), get("https://a"))
+		diff(t, "phase", failure(t, err).Phase, PhaseConnect)
+		diff(t, "text", err.Error(), "open connection: ask proxy for a:443: "+want)
+	}
 }
 
 func TestProxyBehindTLS(t *testing.T) {

@@ -154,6 +154,16 @@ func TestPeekTakesNothing(t *testing.T) {
 	diff(t, "without a descriptor", quiet(ours), true)
 }
 
+func TestReadDeadlineDoesNotOutliveItsResponse(t *testing.T) {
+	address := listen(t, func(p *peer) { reply(0, okHello)(1, p) })
+	c := client(t, Options{})
+	r := do(t, c, probes.NewClock(), get("http://"+address))
+	diff(t, "body", text(t, r), "hello")
+	r.SetReadDeadline(known(0)) // long past
+	r.Close(true)
+	diff(t, "reused", whole(t, c, probes.NewClock(), get("http://"+address)).Trace.Reused, true)
+}
+
 func TestLocalhostIsLookedUp(t *testing.T) {
 	address := listen(t, func(p *peer) { reply(0, okHello)(1, p) })
 	_, port, _ := net.SplitHostPort(address)

@@ -188,6 +188,7 @@ func TestIdleConnectionsExpireFromTheBottom(t *testing.T) {
 func TestStaleReuseIsReopenedOnceBeforeTheFirstByte(t *testing.T) {
 	hangUp := func(p *peer) { p.read() }
 	partial := func(p *peer) { p.read(); p.say("HTTP") }
+	interim := func(p *peer) { p.read(); p.say("HTTP/1.1 100 Continue\r\n\r\n") }
 	answer := func(p *peer) { p.read(); p.say("%s", okHello) }
 	silence := func(p *peer) { p.read(); p.gone() }
 	for _, test := range []struct {
@@ -201,6 +202,7 @@ func TestStaleReuseIsReopenedOnceBeforeTheFirstByte(t *testing.T) {
 		{"closed while the request came", hangUp, answer, 2, true, "", nil},
 		{"the new one is closed too", hangUp, hangUp, 2, true, PhaseResponse, io.ErrUnexpectedEOF},
 		{"a byte had come", partial, answer, 1, false, PhaseResponse, io.ErrUnexpectedEOF},
+		{"an interim answer had come", interim, answer, 1, false, PhaseResponse, io.ErrUnexpectedEOF},
 		{"silence is not staleness", silence, answer, 1, false, PhaseResponse, os.ErrDeadlineExceeded},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -403,6 +405,23 @@ func TestCancellationAfterCloseSparesTheConnection(t *testing.T) {
 	})
 }
 
+func TestCancellationBeforeCloseGivesTheConnectionUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := &network{serve: reply(ms, okHello)}
+		c := client(t, Options{DialContext: n.dial})
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := c.Do(ctx, probes.NewClock(), get("http://a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, "body", text(t, r), "hello")
+		cancel()
+		r.Close(true)
+		again := whole(t, c, probes.NewClock(), get("http://a"))
+		diff(t, "reused, stale", []bool{again.Trace.Reused, again.Stale}, []bool{false, false})
+	})
+}
+
 func TestConnectTimeoutIsNotTheRequestsDeadline(t *testing.T) {
 	ca := newAuthority(t)
 	for _, test := range []struct {
@@ -447,6 +466,18 @@ func TestNameDoesNotResolve(t *testing.T) {
 		diff(t, "trace", e.Trace, probes.ConnectionTrace{DNS: known(7 * ms)})
 		diff(t, "text", err.Error(), "resolve host: lookup no-such-host.invalid: no such host")
 	})
+}
+
+func TestResolverOutOfDescriptors(t *testing.T) {
+	c := client(t, Options{DialContext: (&network{}).dial})
+	c.lookup = func(_ context.Context, _, name string) ([]netip.Addr, error) {
+		return nil, &net.DNSError{Err: "dial udp 192.0.2.53:53: socket: too many open files", Name: name}
+	}
+	_, err := c.Do(t.Context(), probes.NewClock(), get("http://a"))
+	diff(t, "phase", failure(t, err).Phase, PhaseClient)
+	c.lookup = func(context.Context, string, string) ([]netip.Addr, error) { return nil, nil }
+	_, err = c.Do(t.Context(), probes.NewClock(), get("http://a"))
+	diff(t, "text", err.Error(), "resolve host: lookup a: no such host")
 }
 
 func TestAddressesAreTriedInOrder(t *testing.T) {
@@ -593,11 +624,59 @@ func TestAnswerToAnUnfinishedRequestIsHeard(t *testing.T) {
 	diff(t, "status", r.StatusCode, 413)
 	rec.answers = strings.NewReader("")
 	_, err := c.Do(t.Context(), probes.NewClock(), post("http://a", "{}"))
-	diff(t, "phase", failure(t, err).Phase, PhaseWrite)
+	e := failure(t, err)
+	diff(t, "phase", e.Phase, PhaseWrite)
+	diff(t, "stale", e.Stale, false) // the first connection was not kept
+	diff(t, "dials", dials, 2)
 	if !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("error = %v, want EPIPE", err)
 	}
-	diff(t, "dials", dials, 2) // the first was not kept
+}
+
+// deaf is a connection on which every write breaks.
+type deaf struct{ net.Conn }
+
+func (deaf) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestAnswerToAnUnfinishedRequestIsWaitedForShortly(t *testing.T) {
+	for _, test := range []struct{ deadline, took time.Duration }{{20 * ms, 20 * ms}, {time.Second, 50 * ms}, {0, 50 * ms}} {
+		bubble(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			defer theirs.Close()
+			c := client(t, Options{DialContext: func(context.Context, string, string) (net.Conn, error) { return deaf{ours}, nil }})
+			clock := probes.NewClock()
+			req := post("http://a", "{}")
+			if test.deadline > 0 {
+				req.Deadline = known(test.deadline)
+			}
+			_, err := c.Do(t.Context(), clock, req)
+			diff(t, "phase", failure(t, err).Phase, PhaseWrite)
+			diff(t, "took", clock.Now(), test.took)
+		})
+	}
+}
+
+func TestDeadlineWhileWritingOnAReusedConnection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := &network{serve: func(_ int, p *peer) {
+			p.read()
+			p.say("%s", okHello)
+			time.Sleep(time.Hour) // reads no more
+		}}
+		c := client(t, Options{DialContext: n.dial})
+		clock := probes.NewClock()
+		whole(t, c, clock, post("http://a", "{}"))
+		req := post("http://a", "{}")
+		req.Deadline = known(200 * ms)
+		_, err := c.Do(t.Context(), clock, req)
+		e := failure(t, err)
+		diff(t, "phase", e.Phase, PhaseWrite)
+		diff(t, "reused", e.Trace.Reused, true)
+		diff(t, "gave up", clock.Now(), 200*ms)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("error = %v, want os.ErrDeadlineExceeded", err)
+		}
+	})
 }
 
 func TestRequestThatCannotBeBuilt(t *testing.T) {
@@ -662,8 +741,10 @@ func TestInterimAnswersAreSkipped(t *testing.T) {
 			defer p.Close()
 			p.read()
 			time.Sleep(10 * ms)
-			if n == 2 { // together with the answer
-				p.say("HTTP/1.1 100 Continue\r\n\r\n%s", okHello)
+			if n == 2 { // its end together with the answer
+				p.say("HTTP/1.1 100 Con")
+				time.Sleep(20 * ms)
+				p.say("tinue\r\n\r\n%s", okHello)
 				return
 			}
 			p.say("HTTP/1.1 100 Continue\r\n\r\n")
@@ -677,6 +758,6 @@ func TestInterimAnswersAreSkipped(t *testing.T) {
 		diff(t, "status", r.StatusCode, 200)
 		diff(t, "first byte", r.FirstByte, 60*ms)
 		diff(t, "header of an interim answer", r.Header.Get("Link"), "")
-		diff(t, "first byte of one read", whole(t, c, probes.NewClock(), post("http://a", "{}")).FirstByte, 10*ms)
+		diff(t, "first byte of one read", whole(t, c, probes.NewClock(), post("http://a", "{}")).FirstByte, 30*ms)
 	})
 }
