@@ -115,12 +115,6 @@ func (t *tracker) setPaused(paused bool) {
 	t.paused = paused
 }
 
-func (t *tracker) isPaused() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.paused
-}
-
 func (t *tracker) started(key pairKey, progress *loadgen.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
