@@ -105,7 +105,9 @@ func (c *Client) model() string {
 
 // Do sends one request and reads its answer to the end. It always returns: errors,
 // timeouts and panics become the record's outcome. When ctx is cancelled the
-// record keeps what had come by then. due is copied into the record.
+// record keeps what had come by then. due is copied into the record. The record's
+// text, when it is kept, is the answer alone: reasoning and tool calls are not in it,
+// so a count made from the text is short for such answers.
 func (c *Client) Do(ctx context.Context, clock probes.Clock, req *probes.Request, due time.Duration) (rec probes.Record) {
 	rec = probes.Record{
 		ID: req.ID, Index: req.Index, Warmup: req.Warmup, Due: due,
