@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/inferbeat/inferbeat/daemon/config"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/fakellm"
 	"github.com/inferbeat/inferbeat/probes/loadgen"
@@ -229,4 +230,9 @@ func TestPanicIsAFailedRun(t *testing.T) {
 	if run.Verdict.State != probes.Unknown || run.Validity.State != probes.Invalid {
 		t.Errorf("verdict %s, validity %s; want unknown and invalid", run.Verdict.State, run.Validity.State)
 	}
+}
+
+// configPair is a configured pair of the fake target.
+func configPair(spec probes.Spec) []config.Pair {
+	return []config.Pair{{Target: fakeTarget("vllm"), Spec: spec}}
 }

@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/inferbeat/inferbeat/probes"
@@ -44,7 +45,11 @@ type judge struct {
 var gravity = map[probes.VerdictState]int{probes.Pass: 0, probes.Warn: 1, probes.Unknown: 2, probes.Fail: 3}
 
 func (j *judge) add(state probes.VerdictState, code, format string, args ...any) {
-	j.verdict.Reasons = append(j.verdict.Reasons, probes.Reason{Code: code, Text: fmt.Sprintf(format, args...)})
+	reason := probes.Reason{Code: code, Text: fmt.Sprintf(format, args...)}
+	// Limits of several severities on one statistic lack the same samples.
+	if !slices.Contains(j.verdict.Reasons, reason) {
+		j.verdict.Reasons = append(j.verdict.Reasons, reason)
+	}
 	if gravity[state] > gravity[j.verdict.State] {
 		j.verdict.State = state
 	}
@@ -111,8 +116,8 @@ func paceSignal(s probes.Signal) bool {
 func meanOutput(s *probes.Summary) (tokens float64, ok bool) {
 	total, known := s.OutputTokens.Get()
 	answers := s.Completed - s.UnknownOutputs + s.Cancelled
-	if !known || answers <= 0 {
-		return 0, false
+	if !known || s.Completed == s.UnknownOutputs || answers <= 0 {
+		return 0, false // nothing but cut answers, whose length is that of our window
 	}
 	return float64(total) / float64(answers), true
 }

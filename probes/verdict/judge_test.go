@@ -269,3 +269,22 @@ func TestTraps(t *testing.T) {
 		t.Errorf("the table has no trap %q", code)
 	}
 }
+
+func TestLimitsOfSeveralSeveritiesLackTheSameSamplesOnce(t *testing.T) {
+	spec := &probes.Spec{Limits: []probes.Limit{
+		{Signal: probes.TTFT, Statistic: probes.StatP99, Severity: probes.Warning, Bound: 1},
+		{Signal: probes.TTFT, Statistic: probes.StatP99, Severity: probes.Critical, Bound: 2},
+	}}
+	s := &probes.Summary{Requests: 30, Completed: 30, Latency: map[probes.Signal]probes.Distribution{probes.TTFT: {N: 30, Mean: 0.1, P99: 0.2}}}
+	got := Judge(spec, s, probes.Validity{State: probes.Valid})
+	if len(got.Reasons) != 1 || got.Reasons[0].Code != TooFewSamples || got.State != probes.Unknown {
+		t.Errorf("Judge() = %+v, want unknown with one too_few_samples", got)
+	}
+}
+
+func TestCutAnswersAloneHaveNoMeanLength(t *testing.T) {
+	s := &probes.Summary{Requests: 3, Cancelled: 3, OutputTokens: probes.Known(0)}
+	if mean, ok := meanOutput(s); ok {
+		t.Errorf("meanOutput() = %v, want unknown: no answer was completed", mean)
+	}
+}
