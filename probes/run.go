@@ -34,6 +34,8 @@ type Run struct {
 	Validity Validity
 	Verdict  Verdict
 	Traps    []Reason
+	// Facts are those of the server before the run, as far as it tells.
+	Facts ServerFacts
 	// Fingerprint is equal for runs that may be compared.
 	Fingerprint string
 }

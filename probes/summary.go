@@ -177,7 +177,13 @@ type Summary struct {
 
 	Input InputLengths
 
-	AcceptLength Optional[float64] // tokens per verify step, from per-request reports
+	// AcceptLength is tokens per speculative verify step, bonus token included, from
+	// the best source there is.
+	AcceptLength Optional[float64]
+	AcceptSource AcceptSource // empty when AcceptLength is unknown
+
+	// Server is what the server's own counters say about the time of the run.
+	Server ServerSummary
 }
 
 // InputLengths lays the asked prompt lengths beside the server's counts, over

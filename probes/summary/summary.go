@@ -45,6 +45,9 @@ type Input struct {
 	OfferedRate probes.Optional[float64]
 	PlannedSpan probes.Optional[time.Duration]
 
+	// Server is what the server's own counters say about the time of the run.
+	Server probes.ServerSummary
+
 	// Pooled says that the records come from several runs. Their offsets have no
 	// common origin then, so everything that is counted per second or at one
 	// instant is unknown, and Duration is 0.
@@ -61,7 +64,8 @@ func Summarize(in Input) probes.Summary {
 	}
 	countOutcomes(&s, in.Records)
 	s.Latency = latency(in.Records)
-	s.AcceptLength = acceptLength(in.Records)
+	s.Server = in.Server
+	s.AcceptLength, s.AcceptSource = acceptLength(in)
 	s.Input = inputLengths(in.Records)
 	countInput(&s, in)
 
@@ -193,10 +197,24 @@ func achievedRate(in Input, w span) probes.Optional[float64] {
 	return probes.Known(float64(sent) / planned.Seconds())
 }
 
-// acceptLength is tokens over verify steps. Each request reports its own ratio,
+// acceptLength takes the most trusted source. The server's counters come before
+// the reports of single answers: those of SGLang count the token of the prefill
+// step as if it had been verified. Its gauges come after them, because they
+// average over other times than the run's.
+func acceptLength(in Input) (probes.Optional[float64], probes.AcceptSource) {
+	if in.Server.AcceptSource == probes.AcceptCounters {
+		return in.Server.AcceptLength, probes.AcceptCounters
+	}
+	if reported := reportedAcceptLength(in.Records); reported.IsKnown() {
+		return reported, probes.AcceptRequests
+	}
+	return in.Server.AcceptLength, in.Server.AcceptSource
+}
+
+// reportedAcceptLength is tokens over verify steps. Each request reports its own ratio,
 // so its steps are its tokens divided by that; a plain mean of the ratios would
 // overrate the requests that needed few steps.
-func acceptLength(records []probes.Record) probes.Optional[float64] {
+func reportedAcceptLength(records []probes.Record) probes.Optional[float64] {
 	var tokens, steps float64
 	for i := range records {
 		r := &records[i]

@@ -118,7 +118,7 @@ func TestOneRequest(t *testing.T) {
 		OfferedRate: known(4.0), AchievedRate: known(4.0), SuccessRatio: known(1.0),
 		Goodput: known(0.5), SLOAttainment: map[string]float64{"fast": 1},
 		Input:        probes.InputLengths{N: 1, MeanRequested: 100, MeanServer: 104, MaxDeviation: 0.04, Off: 1},
-		AcceptLength: known(2.5),
+		AcceptLength: known(2.5), AcceptSource: probes.AcceptRequests,
 	}
 	if diff := cmp.Diff(want, Summarize(in), approx); diff != "" {
 		t.Errorf("Summarize (-want +got):\n%s", diff)
@@ -604,6 +604,33 @@ func TestAcceptLength(t *testing.T) {
 	broken.AcceptLength = known(math.NaN())
 	wantFloat(t, "accept length", summarize(slow, fast, silent, failed, broken).AcceptLength, known(1.6))
 	wantFloat(t, "accept length without reports", summarize(silent).AcceptLength, probes.Optional[float64]{})
+}
+
+// The server's counters outrank what came with the answers, which outranks its
+// gauges.
+func TestAcceptLengthSources(t *testing.T) {
+	reported, silent := answer(0, 0, 100, 1, ms), answer(0, 0, 100, 1, ms)
+	reported.AcceptLength = known(2.0)
+	for _, tt := range []struct {
+		name   string
+		server probes.AcceptSource
+		record probes.Record
+		want   float64
+		source probes.AcceptSource
+	}{
+		{"counters", probes.AcceptCounters, reported, 3, probes.AcceptCounters},
+		{"requests before gauge", probes.AcceptGauge, reported, 2, probes.AcceptRequests},
+		{"requests before lifetime", probes.AcceptLifetime, reported, 2, probes.AcceptRequests},
+		{"gauge", probes.AcceptGauge, silent, 3, probes.AcceptGauge},
+		{"lifetime", probes.AcceptLifetime, silent, 3, probes.AcceptLifetime},
+	} {
+		s := Summarize(Input{Records: []probes.Record{tt.record}, Spec: &probes.Spec{},
+			Server: probes.ServerSummary{AcceptLength: known(3.0), AcceptSource: tt.server}})
+		wantFloat(t, tt.name, s.AcceptLength, known(tt.want))
+		if s.AcceptSource != tt.source || s.Server.AcceptSource != tt.server {
+			t.Errorf("%s: source %q beside the server's %q, want %q beside %q", tt.name, s.AcceptSource, s.Server.AcceptSource, tt.source, tt.server)
+		}
+	}
 }
 
 // TestPooled: records of different runs have no time in common.
