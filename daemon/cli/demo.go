@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,8 +16,15 @@ import (
 	"github.com/inferbeat/inferbeat/probes/fakellm"
 )
 
-const demoAbout = `Starts four simulated replicas on loopback ports (two staging, two production, one of them
-sick) and the daemon with a fast schedule. Open the address it prints; Ctrl-C ends it.`
+var demoCommand = command{
+	name: "demo", usage: "demo [flags]", short: "four simulated replicas and the daemon on one page",
+	about: `Starts four simulated replicas on loopback ports (two staging, two production, one of them
+sick) and the daemon with a fast schedule. Open the address it prints; Ctrl-C ends it.`,
+	define: func(f *flagSet) action {
+		listen := f.group("Flags").String("listen", "127.0.0.1:9799", "`address` of the page and /metrics")
+		return func(ctx context.Context, p Process) (int, error) { return demo(ctx, p, *listen) }
+	},
+}
 
 //go:embed demo.yaml
 var demoConfig string
@@ -32,6 +38,7 @@ type replica struct {
 
 	config fakellm.Config
 	server *http.Server
+	ended  chan struct{} // closed when nothing is served any more
 }
 
 // demoReplicas are four servers of one model. The sick one answers, so that a
@@ -41,7 +48,7 @@ func demoReplicas() []*replica {
 	healthy := fakellm.Config{
 		Model: "llama-3.1-8b", Engine: fakellm.SGLang, MaxBatch: 32, Jitter: 0.08,
 		PrefillBase: 18 * time.Millisecond, PrefillTokensPerSecond: 12000,
-		DecodeBase: 9 * time.Millisecond, DecodePerSequence: 250 * time.Microsecond,
+		DecodeBase: 3 * time.Millisecond, DecodePerSequence: 150 * time.Microsecond,
 		Cache: fakellm.PrefixCache{Blocks: 4096}, CacheReport: true,
 	}
 	with := func(seed int64, change func(*fakellm.Config)) fakellm.Config {
@@ -55,7 +62,7 @@ func demoReplicas() []*replica {
 	return []*replica{
 		{Name: "llama-prod-a", config: with(1, nil)},
 		{Name: "llama-prod-b", config: with(2, func(c *fakellm.Config) {
-			c.PrefillBase = 260 * time.Millisecond
+			c.PrefillBase = 420 * time.Millisecond
 			c.Faults = []fakellm.Fault{
 				{Kind: fakellm.Stall, Probability: 0.15, AfterTokens: 10, Delay: 900 * time.Millisecond},
 				{Kind: fakellm.Truncate, Probability: 0.1, AfterTokens: 20},
@@ -69,18 +76,13 @@ func demoReplicas() []*replica {
 }
 
 // demo runs the whole product on this machine.
-func demo(ctx context.Context, p Process) (int, error) {
-	flags := newFlags(p, "demo [flags]", demoAbout)
-	listen := flags.String("listen", "127.0.0.1:9799", "`address` of the page and /metrics")
-	if err := parse(flags, p.Args); err != nil {
-		return exitUsage, err
-	}
+func demo(ctx context.Context, p Process, listen string) (int, error) {
 	replicas := demoReplicas()
 	for _, r := range replicas {
 		if err := r.start(); err != nil {
 			return exitFail, err
 		}
-		defer r.server.Close()
+		defer r.stop()
 	}
 	dir, err := os.MkdirTemp("", "inferbeat-demo-")
 	if err != nil {
@@ -88,16 +90,16 @@ func demo(ctx context.Context, p Process) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "inferbeat.yaml")
-	if err := writeDemoConfig(file, *listen, replicas); err != nil {
+	if err := writeDemoConfig(file, listen, replicas); err != nil {
 		return exitFail, err
 	}
 	app, err := daemon.New(daemon.Options{
 		ConfigFiles: []string{file}, LogTo: p.Stderr, Version: buildVersion(),
-		Overrides: map[string]any{"log.level": "warn"}, Banner: demoBanner,
+		Overrides: map[string]any{"log.level": "error"}, Banner: demoBanner,
 		PageRefresh: time.Second,
 	})
 	if err != nil {
-		return exitUsage, err
+		return exitUsage, explain(err)
 	}
 	fmt.Fprintf(p.Stdout, "Four simulated replicas are up; their configuration is %s\n", file)
 	fmt.Fprintf(p.Stdout, "Page:    %s/\nMetrics: %s/metrics\nCtrl-C ends the demo.\n", app.URL(), app.URL())
@@ -119,13 +121,18 @@ func (r *replica) start() error {
 	}
 	r.URL = "http://" + listener.Addr().String()
 	r.server = &http.Server{Handler: engine.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	r.ended = make(chan struct{})
 	go func() {
-		if err := r.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			// The probes will show it as refused connections.
-			return
-		}
+		defer close(r.ended)
+		_ = r.server.Serve(listener) // an end before stop shows as refused connections
 	}()
 	return nil
+}
+
+// stop cuts what is being answered.
+func (r *replica) stop() {
+	_ = r.server.Close()
+	<-r.ended
 }
 
 func writeDemoConfig(path, listen string, replicas []*replica) error {

@@ -11,6 +11,9 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
+// tooFewSamples is the code of reasons that say so.
+const tooFewSamples = "too_few_samples"
+
 // dash stands for what is not known.
 const dash = "–"
 
@@ -110,10 +113,9 @@ func newRow(p *probes.PairStatus, now time.Time) row {
 func fillResult(r *row, res *probes.Result) {
 	s := &res.Summary
 	r.State = string(res.Verdict.State)
-	r.Reasons = texts(res.Verdict.Reasons)
+	r.Reasons = texts(append(slices.Clip(res.Verdict.Reasons), res.Validity.Reasons...))
 	if res.Validity.State != probes.Valid {
 		r.Validity = string(res.Validity.State)
-		r.Reasons = append(r.Reasons, texts(res.Validity.Reasons)...)
 	}
 	ttft := s.Distribution(probes.TTFT)
 	r.TTFTp50 = millis(ttft.Get(probes.StatP50))
@@ -131,17 +133,29 @@ func fillResult(r *row, res *probes.Result) {
 }
 
 func reasons(run *probes.Run) []string {
-	out := texts(run.Verdict.Reasons)
-	if run.Error != "" {
+	out := texts(append(slices.Clip(run.Verdict.Reasons), run.Validity.Reasons...))
+	if run.Error != "" && !slices.Contains(out, run.Error) {
 		out = append([]string{run.Error}, out...)
 	}
-	return append(out, texts(run.Validity.Reasons)...)
+	return out
 }
 
+// texts gives the sentences, those of one code in one line: that several limits
+// wait for samples is one thing to know.
 func texts(reasons []probes.Reason) []string {
 	out := make([]string, 0, len(reasons))
+	line := map[string]int{}
+	more := map[string]int{}
 	for _, r := range reasons {
+		if _, seen := line[r.Code]; seen && r.Code == tooFewSamples {
+			more[r.Code]++
+			continue
+		}
+		line[r.Code] = len(out)
 		out = append(out, r.Text)
+	}
+	for code, n := range more {
+		out[line[code]] += fmt.Sprintf(" (and %d more like it)", n)
 	}
 	return out
 }

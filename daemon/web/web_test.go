@@ -158,3 +158,15 @@ func TestPairsJSONKeepsUnknownAbsent(t *testing.T) {
 		}
 	}
 }
+
+func TestReasonsOfOneKindShareALine(t *testing.T) {
+	got := texts([]probes.Reason{
+		{Code: tooFewSamples, Text: "ttft p99: 3 samples, 100 are needed"},
+		{Code: "limit_exceeded", Text: "ttft mean is 2s"},
+		{Code: tooFewSamples, Text: "ttft mean: 3 samples, 20 are needed"},
+	})
+	want := "ttft p99: 3 samples, 100 are needed (and 1 more like it)|ttft mean is 2s"
+	if strings.Join(got, "|") != want {
+		t.Errorf("texts() = %q, want %q", got, want)
+	}
+}
