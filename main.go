@@ -21,7 +21,7 @@ func main() {
 
 	code := cli.Main(ctx, cli.Process{
 		Args: os.Args[1:], Env: os.Environ(),
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Stdout: os.Stdout, Stderr: os.Stderr,
 		Reload: hangup,
 	})
 	stop()

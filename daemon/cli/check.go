@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -12,8 +11,18 @@ import (
 	"github.com/inferbeat/inferbeat/daemon/config"
 )
 
-const checkAbout = `Loads a configuration as serve would and says what it will do: the load that each target will
-see, the series that /metrics will show and the next starts of every schedule.`
+var checkCommand = command{
+	name: "check", usage: "check --config FILE [flags]", short: "validate a configuration and say what it will do",
+	about: `Loads a configuration as serve would and says what it will do: the load that each target will
+see, the series that /metrics will show and the next starts of every schedule.`,
+	define: func(f *flagSet) action {
+		g := f.group("Flags")
+		files := g.StringArray("config", nil, "configuration `file`; repeat to overlay, later ones win")
+		effective := g.Bool("print", false, "print the effective configuration, secrets hidden")
+		starts := g.Int("starts", 10, "how many starts of each schedule to list")
+		return func(_ context.Context, p Process) (int, error) { return check(p, *files, *effective, *starts) }
+	},
+}
 
 // loadConfig reads a configuration with all checks of the stages.
 func loadConfig(files, env []string, overrides map[string]any) (*config.Config, error) {
@@ -21,53 +30,49 @@ func loadConfig(files, env []string, overrides map[string]any) (*config.Config, 
 }
 
 // check validates a configuration; nothing is sent anywhere.
-func check(_ context.Context, p Process) (int, error) {
-	flags := newFlags(p, "check --config FILE [flags]", checkAbout)
-	files := flags.StringArray("config", nil, "configuration `file`; repeat to overlay, later ones win")
-	effective := flags.Bool("print", false, "print the effective configuration, secrets hidden")
-	starts := flags.Int("starts", 10, "how many starts of each schedule to list")
-	if err := parse(flags, p.Args); err != nil {
+func check(p Process, files []string, effective bool, starts int) (int, error) {
+	var m mistakes
+	if len(files) == 0 {
+		m.add("config", "missing, name the configuration file")
+	}
+	if starts < 0 {
+		m.add("starts", "%d is negative; 0 lists none", starts)
+	}
+	if err := m.join(); err != nil {
 		return exitUsage, err
 	}
-	if len(*files) == 0 {
-		return exitUsage, errors.New("--config is required")
-	}
-	c, err := loadConfig(*files, p.Env, nil)
+	c, err := loadConfig(files, p.Env, nil)
 	if err != nil {
 		return exitUsage, err
 	}
-	if *effective {
+	if effective {
 		text, err := c.Redacted()
 		if err != nil {
 			return exitUsage, fmt.Errorf("print configuration: %w", err)
 		}
-		_, err = p.Stdout.Write(text)
-		return exitPass, err
+		_, _ = p.Stdout.Write(text) // Main looks at what became of it
+		return exitPass, nil
 	}
-	if err := printPlan(p.Stdout, daemon.NewPlan(c, time.Now(), *starts)); err != nil {
-		return exitUsage, fmt.Errorf("print plan: %w", err)
-	}
+	printPlan(p.Stdout, daemon.NewPlan(c, time.Now(), starts))
 	return exitPass, nil
 }
 
-func printPlan(w io.Writer, plan daemon.Plan) error {
-	fmt.Fprintf(w, "The configuration is valid: %d targets, %d pairs of target and probe, about %d series on /metrics.\n\n",
+// printPlan writes what a configuration will do.
+func printPlan(w io.Writer, plan daemon.Plan) {
+	fmt.Fprintf(w, "The configuration is valid. Targets: %d; pairs of target and probe: %d; series on /metrics: about %d.\n\n",
 		len(plan.Targets), len(plan.Pairs), plan.Series)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "TARGET\tENVIRONMENT\tREQUESTS A DAY\tTOKENS A DAY (AT MOST)\tMOST IN FLIGHT")
 	for _, t := range plan.Targets {
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", t.Name, t.Environment, t.RequestsPerDay, amount(t.TokensPerDay), amount(t.MostInFlight))
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	_ = table.Flush()
 	for _, pair := range plan.Pairs {
 		fmt.Fprintf(w, "\n%s on %s, %s\n", pair.Probe, pair.Target, pair.When)
 		for _, at := range pair.Starts {
 			fmt.Fprintf(w, "  %s\n", at.Format("Mon 2006-01-02 15:04:05 MST"))
 		}
 	}
-	return nil
 }
 
 // amount prints a number that may be unknown beforehand.

@@ -2,57 +2,65 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/inferbeat/inferbeat/daemon"
 	"github.com/inferbeat/inferbeat/exporters/jsonl"
 	"github.com/inferbeat/inferbeat/exporters/report"
 	"github.com/inferbeat/inferbeat/probes"
-	"github.com/inferbeat/inferbeat/probes/loadgen"
 )
 
-const runAbout = `Runs one probe now, prints the report of bench_serving with inferbeat's own block below
+var runCommand = command{
+	name: "run", usage: "run [flags]", short: "run one probe now and print the report of bench_serving",
+	about: `Runs one probe now, prints the report of bench_serving with inferbeat's own block below
 it, and exits with 0 (pass), 1 (fail), 2 (usage) or 3 (unknown). The probe comes from flags
-named as in bench_serving, or from a configuration (--config, --target, --probe).`
+named as in bench_serving, or from a configuration (--config, --target, --probe).`,
+	define: func(f *flagSet) action {
+		options := defineRunFlags(f)
+		return func(ctx context.Context, p Process) (int, error) { return run(ctx, p, options, f.FlagSet) }
+	},
+}
 
 // run executes one probe and reports it.
-func run(ctx context.Context, p Process) (int, error) {
-	flags := newFlags(p, "run [flags]", runAbout)
-	options := defineRunFlags(flags)
-	if err := parse(flags, p.Args); err != nil {
-		return exitUsage, err
-	}
-	target, spec, err := options.resolve(flags, p.Env)
+func run(ctx context.Context, p Process, o *runFlags, flags *pflag.FlagSet) (int, error) {
+	target, spec, err := o.resolve(flags, p.Env)
 	if err != nil {
 		return exitUsage, err
 	}
-	spec.KeepText = options.outputDetails
-	output, err := openOutput(options.outputFile)
-	if err != nil {
+	if err := appendable(o.outputFile); err != nil {
 		return exitUsage, err
 	}
-	defer output.Close()
 	if err := daemon.ReserveDescriptors(spec); err != nil {
 		return exitUsage, err
 	}
 
 	runner := daemon.Runner{UserAgent: daemon.UserAgent(buildVersion())}
 	defer runner.Close()
-	progress := &loadgen.Progress{}
-	stopBar := showProgress(p.Stderr, progress, spec, options.noProgress)
-	result := runner.Run(ctx, target, spec, progress, daemon.Hooks{})
+	progress := newProgress(spec)
+	stopBar := showProgress(p.Stderr, progress, o.noProgress)
+	result := runner.Run(ctx, target, spec, &progress.counts, progress.hooks())
 	stopBar()
 
-	if err := report.Text(p.Stdout, result); err != nil {
-		return exitUsage, fmt.Errorf("print report: %w", err)
+	if result.Error == "" { // there is nothing to report on else
+		if err := report.Text(p.Stdout, result); err != nil {
+			return exitUsage, fmt.Errorf("print report: %w", err)
+		}
 	}
-	if err := output.write(result, jsonl.Options{Details: options.outputDetails, Tag: options.tag, Version: buildVersion()}); err != nil {
-		return exitUsage, err
+	fmt.Fprint(p.Stderr, troubles(result))
+	if o.outputFile != "" {
+		sink := jsonl.NewFile(jsonl.FileOptions{
+			Path: o.outputFile, Encode: jsonl.Options{Details: o.outputDetails, Tag: o.tag, Version: buildVersion()},
+		})
+		if err := sink.Export(ctx, probes.Event{Kind: probes.EventRunDone, At: result.End, RunID: result.ID, Spec: &result.Spec, Run: result}); err != nil {
+			return exitUsage, fmt.Errorf("--output-file: %w; nothing was added to it, what was printed is all there is", err)
+		}
 	}
 	return exitCode(result), nil
 }
@@ -62,7 +70,7 @@ func exitCode(r *probes.Run) int {
 	switch {
 	case r.Result == probes.RunInvalid || r.Result == probes.RunAborted:
 		return exitUnknown
-	case r.Result == probes.RunFailed || r.Verdict.State == probes.Fail:
+	case r.Verdict.State == probes.Fail:
 		return exitFail
 	case r.Verdict.State == probes.Unknown:
 		return exitUnknown
@@ -70,56 +78,28 @@ func exitCode(r *probes.Run) int {
 	return exitPass
 }
 
-// output is the result file, opened before the run so that a wrong path costs nothing.
-type output struct {
-	file *os.File // nil: none asked for
-}
-
-func openOutput(path string) (*output, error) {
+// appendable makes sure, before hours of measuring, that the result can be kept.
+func appendable(path string) error {
 	if path == "" {
-		return &output{}, nil
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open --output-file: %w", err)
-	}
-	return &output{file}, nil
-}
-
-func (o *output) write(r *probes.Run, options jsonl.Options) error {
-	if o.file == nil {
 		return nil
 	}
-	line, err := jsonl.Encode(r, options)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("--output-file: %s cannot be made: its folder does not exist", path)
+	}
 	if err != nil {
-		return fmt.Errorf("encode result: %w", err)
+		return fmt.Errorf("--output-file: %s cannot be opened for appending: %w", path, bare(err))
 	}
-	before, err := o.file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return fmt.Errorf("write result to %s: %w", o.file.Name(), err)
-	}
-	if _, err := o.file.Write(append(line, '\n')); err != nil {
-		// Half a line would spoil the file for every reader after it.
-		_ = o.file.Truncate(before)
-		return fmt.Errorf("write result to %s: %w; nothing was added to the file, the report above is all there is", o.file.Name(), err)
-	}
-	return o.file.Sync()
-}
-
-func (o *output) Close() {
-	if o.file != nil {
-		_ = o.file.Close()
-	}
+	return file.Close()
 }
 
 // showProgress draws a bar on a terminal until the returned function is called.
-func showProgress(w io.Writer, progress *loadgen.Progress, spec probes.Spec, off bool) (stop func()) {
+func showProgress(w io.Writer, p *progress, off bool) (stop func()) {
 	file, ok := w.(*os.File)
 	if off || !ok || !term.IsTerminal(int(file.Fd())) {
 		return func() {}
 	}
 	quit, done := make(chan struct{}), make(chan struct{})
-	started := time.Now()
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(200 * time.Millisecond)
@@ -129,12 +109,13 @@ func showProgress(w io.Writer, progress *loadgen.Progress, spec probes.Spec, off
 			case <-quit:
 				fmt.Fprint(w, "\r\x1b[K")
 				return
-			case <-tick.C:
+			case now := <-tick.C:
 				width, _, err := term.GetSize(int(file.Fd()))
 				if err != nil {
 					width = 80
 				}
-				fmt.Fprintf(w, "\r\x1b[K%s", bar(progress.Snapshot(), spec, time.Since(started), width))
+				// One column stays free: a full line would wrap, and wrapped lines pile up.
+				fmt.Fprintf(w, "\r\x1b[K%s", bar(p.view(now), p.spec, width-1))
 			}
 		}
 	}()

@@ -3,46 +3,74 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/inferbeat/inferbeat/daemon"
 )
 
-const serveAbout = `Runs the probes of a configuration on their schedules and serves the page and /metrics.
-SIGHUP reloads; SIGTERM ends runs, records them and exits with 0; a second one exits at once.`
+var serveCommand = command{
+	name: "serve", usage: "serve --config FILE [flags]", short: "run the probes of a configuration on their schedules",
+	about: `Runs the probes of a configuration on their schedules and serves the page and /metrics.
+SIGHUP reloads; SIGTERM ends runs, records them and exits with 0; a second one exits at once.`,
+	define: func(f *flagSet) action {
+		o := &serveFlags{}
+		g := f.group("Flags")
+		g.StringArrayVar(&o.files, "config", nil, "configuration `file`; repeat to overlay, later ones win")
+		g.StringVar(&o.listen, "listen", "", "`address` of the page and /metrics; wins over web.listen_address")
+		g.StringVar(&o.level, "log-level", "", "debug, info, warn or error; wins over log.level")
+		g.DurationVar(&o.watch, "watch", 10*time.Second, "how often the files are looked at for changes; 0 never")
+		return o.serve
+	},
+}
+
+type serveFlags struct {
+	files         []string
+	listen, level string
+	watch         time.Duration
+}
+
+// overrides are the keys of the configuration that flags set.
+func (o *serveFlags) overrides() map[string]any {
+	keys := map[string]any{}
+	for key, value := range map[string]string{"web.listen_address": o.listen, "log.level": o.level} {
+		if value != "" {
+			keys[key] = value
+		}
+	}
+	return keys
+}
 
 // serve is the daemon.
-func serve(ctx context.Context, p Process) (int, error) {
-	flags := newFlags(p, "serve --config FILE [flags]", serveAbout)
-	files := flags.StringArray("config", nil, "configuration `file`; repeat to overlay, later ones win")
-	listen := flags.String("listen", "", "`address` of the page and /metrics; wins over web.listen_address")
-	level := flags.String("log-level", "", "debug, info, warn or error; wins over log.level")
-	watch := flags.Duration("watch", 10*time.Second, "how often the files are looked at for changes; 0 never")
-	if err := parse(flags, p.Args); err != nil {
+func (o *serveFlags) serve(ctx context.Context, p Process) (int, error) {
+	var m mistakes
+	if len(o.files) == 0 {
+		m.add("config", "missing, name the configuration file; 'inferbeat demo' needs none")
+	}
+	if o.watch < 0 {
+		m.add("watch", "%s is negative; 0 never looks", o.watch)
+	}
+	if err := m.join(); err != nil {
 		return exitUsage, err
-	}
-	if len(*files) == 0 {
-		return exitUsage, errors.New("--config is required; 'inferbeat demo' needs none")
-	}
-	if *watch < 0 {
-		return exitUsage, errors.New("--watch may not be negative; 0 never looks")
-	}
-	overrides := map[string]any{}
-	if *listen != "" {
-		overrides["web.listen_address"] = *listen
-	}
-	if *level != "" {
-		overrides["log.level"] = *level
 	}
 	app, err := daemon.New(daemon.Options{
-		ConfigFiles: *files, Env: p.Env, Overrides: overrides, LogTo: p.Stderr, Version: buildVersion(),
-		Reload: p.Reload, Watch: *watch, PageRefresh: 5 * time.Second,
+		ConfigFiles: o.files, Env: p.Env, Overrides: o.overrides(), LogTo: p.Stderr, Version: buildVersion(),
+		Reload: p.Reload, Watch: o.watch, PageRefresh: 5 * time.Second,
 	})
 	if err != nil {
-		return exitUsage, err
+		return exitUsage, explain(err)
 	}
 	if err := app.Run(ctx); err != nil {
 		return exitFail, err
 	}
 	return exitPass, nil
+}
+
+// explain adds what to do about an address that is taken.
+func explain(err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; end the process that has it, or choose another address with --listen", err)
+	}
+	return err
 }

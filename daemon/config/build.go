@@ -154,7 +154,7 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 	b.required(path, "kind", p.Kind != "")
 	if b.required(path, "workload", p.Workload != "") && p.Workload != "" {
 		if _, ok := b.workloads[p.Workload]; !ok {
-			b.report(path+".workload", "there is no workload %q%s", p.Workload, didYouMean(p.Workload, sortedKeys(b.workloads)))
+			b.report(path+".workload", "there is no workload %q%s", p.Workload, DidYouMean(p.Workload, sortedKeys(b.workloads)))
 		}
 	}
 	canary := p.Kind == string(probes.Canary)

@@ -274,7 +274,7 @@ func (l *loader) variables() {
 		case len(found) == 1:
 			l.add(r, nest(root, found[0].keys, envNode(found[0].field, text)))
 		case !reservedRE.MatchString(name):
-			r.problem(&yaml.Node{}, "", "unknown name%s", didYouMean(name, known))
+			r.problem(&yaml.Node{}, "", "unknown name%s", DidYouMean(name, known))
 		}
 	}
 }

@@ -87,7 +87,9 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-func didYouMean(word string, known []string) string {
+// DidYouMean is a suggestion to append to a refusal of word, or empty when no
+// known word is near.
+func DidYouMean(word string, known []string) string {
 	if k := nearest(word, known); k != "" {
 		return fmt.Sprintf(", did you mean %q?", k)
 	}

@@ -183,7 +183,7 @@ func (r *reader) unknown(e entry, path string, known []string) {
 		r.problem(e.name, path, "unknown key (not shown, it is not a plain word)")
 		return
 	}
-	r.problem(e.name, join(path, e.key), "unknown key%s", didYouMean(e.key, known))
+	r.problem(e.name, join(path, e.key), "unknown key%s", DidYouMean(e.key, known))
 	if meant := nearest(e.key, known); meant != "" {
 		// What was meant is then not reported as missing on top.
 		r.where[join(path, meant)] = position{r.file, e.name.Line}
@@ -304,7 +304,7 @@ func (r *reader) scalar(n *yaml.Node, f field, path string) (any, bool) {
 	case err != nil && f.secret():
 		r.problem(n, path, "%v", err)
 	case err != nil:
-		r.problem(n, path, "%v, got %q%s", err, n.Value, didYouMean(n.Value, enums[f.tag.Get("enum")]))
+		r.problem(n, path, "%v, got %q%s", err, n.Value, DidYouMean(n.Value, enums[f.tag.Get("enum")]))
 	case isText && text == "":
 		r.problem(n, path, "is empty: write a value, or remove the key")
 	default:

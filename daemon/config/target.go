@@ -45,7 +45,7 @@ func (b *builder) target(name string, t *target) {
 func (b *builder) environment(path string, t *target) probes.Environment {
 	e, ok := b.doc.Environments[t.Environment]
 	if !ok && t.Environment != "" {
-		b.report(path+".environment", "there is no environment %q%s", t.Environment, didYouMean(t.Environment, sortedKeys(b.doc.Environments)))
+		b.report(path+".environment", "there is no environment %q%s", t.Environment, DidYouMean(t.Environment, sortedKeys(b.doc.Environments)))
 	}
 	return e.Class
 }
@@ -84,25 +84,6 @@ func parseURL(text string) (string, error) {
 		return "", errors.New("needs a port from 1 to 65535 after the colon")
 	}
 	return strings.TrimRight(u.String(), "/"), nil
-}
-
-// BaseURL makes the URL of a target from --host and --port. The host may be an
-// IPv6 address with or without brackets.
-func BaseURL(host string, port int) (string, error) {
-	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	switch {
-	case host == "":
-		return "", errors.New("parse host: it is empty")
-	case port == 0 && strings.Count(host, ":") > 1 && !strings.HasPrefix(host, "["):
-		return "", fmt.Errorf("parse host: no port given, and %s is ambiguous: write [::1]:8000, or give the port apart", host)
-	case port == 0:
-		return parseURL("http://" + host)
-	case !validPort(strconv.Itoa(port)):
-		return "", fmt.Errorf("parse port: %d is not from 1 to 65535", port)
-	case strings.Count(bare, ":") == 1:
-		return "", fmt.Errorf("parse host: %s holds a port of its own", host)
-	}
-	return parseURL("http://" + net.JoinHostPort(strings.Replace(bare, "%", "%25", 1), strconv.Itoa(port)))
 }
 
 func validPort(text string) bool {
@@ -221,7 +202,7 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 	for _, name := range t.Probes {
 		spec, ok := b.specs[name]
 		if !ok {
-			b.report(path+".probes", "there is no probe %q%s", name, didYouMean(name, sortedKeys(b.specs)))
+			b.report(path+".probes", "there is no probe %q%s", name, DidYouMean(name, sortedKeys(b.specs)))
 			continue
 		}
 		p := b.doc.Probes[name]

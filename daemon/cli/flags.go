@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/inferbeat/inferbeat/daemon/config"
+)
+
+// flagSet is a command's flags in the groups of its help text.
+type flagSet struct {
+	*pflag.FlagSet // all of them, once parse has joined the groups
+	groups         []flagGroup
+}
+
+type flagGroup struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+func newFlags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("inferbeat", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	return f
+}
+
+// group begins a new group.
+func (f *flagSet) group(title string) *pflag.FlagSet {
+	g := flagGroup{title, newFlags()}
+	f.groups = append(f.groups, g)
+	return g.flags
+}
+
+// join makes the flags of all groups the set's own.
+func (f *flagSet) join() {
+	for _, g := range f.groups {
+		f.AddFlagSet(g.flags)
+	}
+}
+
+// help lists the flags, group by group.
+func (f *flagSet) help() string {
+	var b strings.Builder
+	for _, g := range f.groups {
+		fmt.Fprintf(&b, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(110))
+	}
+	return b.String()
+}
+
+// parse reads the arguments and refuses stray ones.
+func (f *flagSet) parse(command string, args []string) error {
+	f.join()
+	err := f.Parse(args)
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		return err
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		var known []string
+		f.VisitAll(func(flag *pflag.Flag) { known = append(known, flag.Name) })
+		name := unknown.GetSpecifiedName()
+		return fmt.Errorf("unknown flag --%s%s; 'inferbeat %s --help' lists them", name, config.DidYouMean(name, known), command)
+	case err != nil:
+		return fmt.Errorf("%w; see 'inferbeat %s --help'", err, command)
+	case f.NArg() > 0:
+		// The argument itself is not repeated: it may be the rest of a header
+		// whose value has a space, and that is a key.
+		return fmt.Errorf("argument %d belongs to no flag: options are written --name value, and a value with spaces in quotes; see 'inferbeat %s --help'",
+			1+position(args, f.Arg(0)), command)
+	}
+	return nil
+}
+
+// position is where the last argument of that text stands.
+func position(args []string, text string) int {
+	for i := len(args) - 1; i >= 0; i-- {
+		if args[i] == text {
+			return i
+		}
+	}
+	return 0
+}
+
+// mistakes collects what is wrong with a call.
+type mistakes []error
+
+// add reports a mistake in one flag.
+func (m *mistakes) add(flag, format string, args ...any) {
+	*m = append(*m, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
+}
+
+// addFields reports what a stage has found wrong, each mistake under the flag
+// that sets its field.
+func (m *mistakes) addFields(err error) {
+	if err == nil {
+		return
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range several.Unwrap() {
+			m.addFields(e)
+		}
+		return
+	}
+	field, text, _ := strings.Cut(err.Error(), ": ")
+	if flag, ok := flagOf[field]; ok {
+		m.add(flag, "%s", inFlags.Replace(text))
+		return
+	}
+	*m = append(*m, err)
+}
+
+// flagOf names the flag that sets a field of the configuration.
+var flagOf = map[string]string{
+	"dataset": "dataset-name", "path": "dataset-path", "tokenizer": "tokenizer", "vocab_size": "vocab-size",
+	"input_tokens": "random-input-len", "output_tokens": "random-output-len", "range_ratio": "random-range-ratio",
+	"fixed_output_tokens": "sharegpt-output-len", "context_tokens": "sharegpt-context-len", "token_ids": "tokenize-prompt",
+	"temperature": "temperature", "extra_body": "extra-request-body",
+	"rate": "request-rate", "cv": "burstiness", "max_concurrency": "max-concurrency",
+}
+
+// inFlags says with flags what a stage says with keys of the configuration.
+var inFlags = strings.NewReplacer(
+	"tokenizer: server", "--tokenizer server", "token_ids: true", "--tokenize-prompt",
+	"the workload's own stream option", "--disable-stream",
+)
+
+func (m mistakes) join() error { return errors.Join(m...) }
