@@ -150,6 +150,9 @@ func (a *App) daemonState() prom.DaemonState {
 	c, reloadOK, reloaded, panics := a.config, a.reloadErr == nil, a.reloaded, a.panics
 	a.state.Unlock()
 	targets := c.Targets()
+	for i, t := range targets {
+		targets[i].Model = a.tracker.resolve(probes.Pair{Target: t.Name, Model: t.Model}).Model
+	}
 	active := map[string]int{"active": len(targets)}
 	if a.scheduler.Paused() {
 		active = map[string]int{"paused": len(targets)}

@@ -25,6 +25,7 @@ type tracker struct {
 	mu     sync.Mutex
 	paused bool
 	pairs  map[pairKey]*pairState
+	models map[string]string // named by targets without a configured model
 }
 
 type pairState struct {
@@ -34,7 +35,7 @@ type pairState struct {
 }
 
 func newTracker(now func() time.Time) *tracker {
-	return &tracker{now: now, pairs: map[pairKey]*pairState{}}
+	return &tracker{now: now, pairs: map[pairKey]*pairState{}, models: map[string]string{}}
 }
 
 // replace makes pairs the configured ones. A pair that stays keeps its history;
@@ -51,8 +52,8 @@ func (t *tracker) replace(pairs []config.Pair, intervals map[pairKey]time.Durati
 		if state == nil {
 			state = &pairState{status: probes.PairStatus{Registered: t.now()}}
 		}
-		if identity.Model == "" && state.status.Pair.Model != "" {
-			identity.Model = state.status.Pair.Model
+		if identity.Model == "" {
+			identity.Model = t.models[identity.Target]
 		}
 		if !sameMeasurement(state.status.Spec, p.Spec) || state.status.Pair != identity {
 			state.status.Result = nil
@@ -72,8 +73,8 @@ func (t *tracker) replace(pairs []config.Pair, intervals map[pairKey]time.Durati
 func (t *tracker) resolve(identity probes.Pair) probes.Pair {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if state := t.pairs[keyOf(identity)]; state != nil && identity.Model == "" {
-		identity.Model = state.status.Pair.Model
+	if identity.Model == "" {
+		identity.Model = t.models[identity.Target]
 	}
 	return identity
 }
@@ -100,6 +101,7 @@ func pairOf(p config.Pair) probes.Pair {
 func (t *tracker) setModel(target, model string) (changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.models[target] = model
 	for key, state := range t.pairs {
 		if key.target == target && state.status.Pair.Model != model {
 			state.status.Pair.Model = model

@@ -121,7 +121,7 @@ func query(t *testing.T, prometheus, expr string) (float64, bool) {
 // The binary as it is shipped, against a scripted engine on a loopback port,
 // scraped by a real Prometheus: what Prometheus reads is what was scripted.
 func TestE2EPrometheusReadsTheTruth(t *testing.T) {
-	promtool, prometheus := tool(t, "INFERBEAT_PROMTOOL"), tool(t, "INFERBEAT_PROMETHEUS")
+	promtool, prometheus := tool(t, "E2E_PROMTOOL"), tool(t, "E2E_PROMETHEUS")
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "inferbeat")
 	if out, err := exec.Command("go", "build", "-o", binary, "github.com/inferbeat/inferbeat").CombinedOutput(); err != nil {

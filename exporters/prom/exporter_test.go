@@ -574,23 +574,33 @@ func TestRemovedPair(t *testing.T) {
 	}
 }
 
-// The model of a target may become known only when it first answers.
+// The model of a target may become known only when it first answers. What was
+// counted until then stays for its tombstone; when nothing was, no second
+// identity may be left, which every query would match.
 func TestModelBecomesKnown(t *testing.T) {
-	unnamed := canary()
-	unnamed.Pair.Model = ""
-	s := newStage(t, nil, unnamed)
-	s.statuses = []probes.PairStatus{canary()}
-	if err := s.SetPairs(s.statuses); err != nil {
-		t.Fatal(err)
+	for _, counted := range []bool{true, false} {
+		unnamed := canary()
+		unnamed.Pair.Model = ""
+		s := newStage(t, nil, unnamed)
+		if counted {
+			s.export(probes.Event{Kind: probes.EventRequestDone, Pair: unnamed.Pair, Spec: &unnamed.Spec, Record: new(failure(probes.Connect))})
+		}
+		s.statuses = []probes.PairStatus{canary()}
+		if err := s.SetPairs(s.statuses); err != nil {
+			t.Fatal(err)
+		}
+		s.request(answer(time.Second))
+		s.wantSeries(s.page(), map[string]float64{
+			of(catalog.Requests, "outcome", "success"):                           1,
+			ofPair(catalog.SLOEvents, canaryOnA, "slo", "fast", "result", "bad"): 0,
+		})
+		old := ofPair(catalog.Requests, unnamed.Pair, "outcome", "error")
+		if counted {
+			s.wantSeries(s.page(), map[string]float64{old: 1})
+			s.now = epoch.Add(5 * time.Minute)
+		}
+		s.wantNone(s.page(), old)
 	}
-	s.request(answer(time.Second))
-	s.wantSeries(s.page(), map[string]float64{
-		of(catalog.Requests, "outcome", "success"):                           1,
-		ofPair(catalog.Requests, unnamed.Pair, "outcome", "success"):         0,
-		ofPair(catalog.SLOEvents, canaryOnA, "slo", "fast", "result", "bad"): 0,
-	})
-	s.now = epoch.Add(5 * time.Minute)
-	s.wantNone(s.page(), ofPair(catalog.Requests, unnamed.Pair, "outcome", "success"))
 }
 
 func TestObjectiveKeepsItsCountOverAReload(t *testing.T) {

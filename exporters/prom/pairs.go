@@ -103,6 +103,7 @@ func (e *Exporter) SetPairs(pairs []probes.PairStatus) error {
 		s.configure(status)
 		e.live[pairKey{pair.Target, pair.Probe}] = s
 	}
+	e.dropRenamed()
 	// A run may still be going on a pair that was just removed.
 	for pair, s := range e.pairs {
 		if key := (pairKey{pair.Target, pair.Probe}); e.live[key] == nil {
@@ -111,6 +112,36 @@ func (e *Exporter) SetPairs(pairs []probes.PairStatus) error {
 	}
 	e.sortPairs()
 	return nil
+}
+
+// dropRenamed deletes the series of pairs that go on under another identity
+// (their target has named its model) when they have counted nothing: there is no
+// increment to be scraped, and two identities of one pair would match every
+// query twice.
+func (e *Exporter) dropRenamed() {
+	for pair, s := range e.pairs {
+		renamed := e.live[pairKey{pair.Target, pair.Probe}]
+		if s.removed.IsZero() || renamed == nil || renamed == s || s.counted() {
+			continue
+		}
+		delete(e.pairs, pair)
+		if target := e.targets[withoutProbe(pair)]; target != nil && !target.removed.IsZero() && !target.counted() {
+			delete(e.targets, withoutProbe(pair))
+		}
+	}
+}
+
+// counted reports whether the pair has counted anything yet.
+func (s *pairSeries) counted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outcomes != [outcomeCount]uint64{} || s.runs != [4]uint64{} || s.skips != [4]uint64{} || s.warmup != 0
+}
+
+func (s *targetSeries) counted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.phases[:], func(h histogram) bool { return h.count != 0 })
 }
 
 // series is a group of sums with a life.
