@@ -21,10 +21,6 @@ import (
 	"github.com/inferbeat/inferbeat/probes/workload"
 )
 
-// setupTimeout bounds what happens before the clock starts: asking for the
-// model, calibrating prompt lengths, flushing the cache.
-const setupTimeout = 60 * time.Second
-
 // Runner carries out runs. It keeps one client a pair, so that connections and
 // what was learnt about the tokenizer outlive a run. Runs may go on at once.
 type Runner struct {
@@ -148,11 +144,10 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 
 // prepare does everything that talks to the target before the clock starts.
 func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Run, hooks Hooks) (*workload.Source, error) {
-	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
-	defer cancel()
+	calls := newSetup(client.backend, run.Target.Timeouts)
 	if run.Target.Model == "" {
 		// A target that is down is a measurement too: its requests will say how.
-		if model, err := client.backend.Model(ctx); err == nil {
+		if model, err := calls.Model(ctx); err == nil {
 			run.Target.Model = model
 			if hooks.Model != nil {
 				hooks.Model(model)
@@ -163,7 +158,7 @@ func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Ru
 	count, _ := arrival.Planned(spec.Arrivals, spec.Requests, spec.Duration, spec.Workload.Seed)
 	warmup, _ := arrival.Planned(spec.Arrivals, spec.Warmup.Requests, spec.Warmup.Duration, spec.Workload.Seed)
 	options := workload.Options{
-		Tokenizer: client.backend, Salt: run.ID, RunID: run.ID, Count: count, Warmup: warmup,
+		Tokenizer: calls, Salt: run.ID, RunID: run.ID, Count: count, Warmup: warmup,
 		AcceptsTokenIDs: backend.AcceptsTokenIDs(run.Target.Backend), Cache: client.calibrations, Files: &r.files,
 	}
 	if spec.Workload.Cache == probes.CacheWarm {
@@ -174,7 +169,7 @@ func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Ru
 		return nil, err
 	}
 	if spec.FlushCache {
-		if err := client.backend.FlushCache(ctx); err != nil {
+		if err := calls.FlushCache(ctx); err != nil {
 			return nil, fmt.Errorf("flush cache of %s: %w", run.Target.Name, err)
 		}
 	}

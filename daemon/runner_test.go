@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -194,6 +195,33 @@ func TestDeadTargetIsAFailedRun(t *testing.T) {
 		}
 		if n := run.Summary.Distribution(probes.TTFT).N; n != 0 {
 			t.Errorf("%d latency samples of requests that were refused", n)
+		}
+	})
+}
+
+// A target that accepts connections and says nothing, not even to the calls
+// before the measurement, shows as requests that timed out.
+func TestHangingTargetIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener, dial := fakellm.NewPipeListener()
+		server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // only then does the server see the client leave
+			<-r.Context().Done()
+		})}
+		go func() { _ = server.Serve(listener) }()
+		defer server.Close()
+		runner := &Runner{UserAgent: "inferbeat/test", Dial: dial}
+		defer runner.Close()
+		target, spec := fakeTarget("vllm"), loadSpec()
+		target.Timeouts.FirstToken, spec.Requests = 10*time.Second, 5
+		began := time.Now()
+		run := runner.Run(context.Background(), target, spec, nil, Hooks{})
+		if run.Result != probes.RunFailed || run.Summary.Outcomes[probes.TimeoutFirstToken] != 5 || run.Error != "" {
+			t.Errorf("result %s, outcomes %v, error %q; want a failed run of five timeout_first_token", run.Result, run.Summary.Outcomes, run.Error)
+		}
+		// The model and the tokenizer were asked once each, for as long as a first token may take.
+		if got := run.Start.Sub(began); got != 20*time.Second {
+			t.Errorf("the preparation took %v, want 20s", got)
 		}
 	})
 }
