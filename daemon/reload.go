@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/inferbeat/inferbeat/daemon/config"
@@ -149,7 +150,7 @@ func (a *App) daemonState() prom.DaemonState {
 	a.state.Lock()
 	c, reloadOK, reloaded, panics := a.config, a.reloadErr == nil, a.reloaded, a.panics
 	a.state.Unlock()
-	targets := c.Targets()
+	targets := slices.Clone(c.Targets())
 	for i, t := range targets {
 		targets[i].Model = a.tracker.resolve(probes.Pair{Target: t.Name, Model: t.Model}).Model
 	}
