@@ -72,10 +72,10 @@ func cpu() time.Duration {
 
 // BenchmarkRender measures one token event without HTTP: it must not allocate.
 func BenchmarkRender(b *testing.B) {
-	for _, route := range []route{native, completions, chat} {
-		b.Run([]string{"native", "completions", "chat"}[route], func(b *testing.B) {
+	for _, tt := range renderings {
+		b.Run(tt.name, func(b *testing.B) {
 			const tokens = 256
-			x := renderExchange(b, route, tokens)
+			x := renderExchange(b, tt, tokens)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if i%(tokens-1) == 0 {
@@ -90,24 +90,32 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
+// renderings are the shapes that are measured.
+var renderings = []struct{ name, engine, pattern string }{
+	{"native", SGLang, "POST /generate"},
+	{"completions", SGLang, "POST /v1/completions"},
+	{"chat", SGLang, "POST /v1/chat/completions"},
+}
+
 func TestRenderDoesNotAllocate(t *testing.T) {
-	for _, route := range []route{completions, chat} {
-		x := renderExchange(t, route, 1000)
+	for _, tt := range renderings[1:] { // a cumulative text grows
+		x := renderExchange(t, tt, 1000)
 		x.buf = x.out.event(x.buf[:0], 1, false)
 		if n := testing.AllocsPerRun(100, func() { x.buf = x.out.event(x.buf[:0], 1, false) }); n != 0 {
-			t.Errorf("route %d: got %v allocations per token event, want 0", route, n)
+			t.Errorf("%s: got %v allocations per token event, want 0", tt.name, n)
 		}
 	}
 }
 
 // renderExchange is an exchange with nobody behind it.
-func renderExchange(t testing.TB, kind route, tokens int) *exchange {
-	e, err := New(Config{})
+func renderExchange(t testing.TB, shape struct{ name, engine, pattern string }, tokens int) *exchange {
+	e, err := New(Config{Engine: shape.engine})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &ask{body: body{Stream: true}, route: kind, prompt: run(0, 100), maxTokens: tokens, ignoreEOS: true, greedy: true}
-	x := &exchange{e: e, cfg: e.config(), w: httptest.NewRecorder(), ask: a, buf: make([]byte, 0, 1<<16)}
+	rt := e.flavour.routes[shape.pattern]
+	a := &ask{body: body{Stream: true}, route: rt, prompt: run(0, 100), maxTokens: tokens, ignoreEOS: true, greedy: true}
+	x := &exchange{e: e, route: rt, cfg: e.config(), w: httptest.NewRecorder(), ask: a, buf: make([]byte, 0, 1<<16)}
 	x.seq = &sequence{received: time.Now(), prompt: a.prompt, answer: e.plan(x.cfg, a, 1)}
 	x.out = newRenderer(x, "id")
 	return x
@@ -120,7 +128,7 @@ func BenchmarkStep(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := range 64 {
-		s := renderExchange(b, native, 1<<40).seq
+		s := renderExchange(b, renderings[0], 1<<40).seq
 		s.ordinal, s.rng, s.ready = i+1, e.jitter, make(chan struct{}, 1)
 		s.answer.lex = e.lex
 		e.waiting = append(e.waiting, s)

@@ -8,17 +8,27 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
-// Engine flavours: which wire shapes, routes and metric names are spoken.
+// Engine flavours: which wire shapes, routes, pages and metric names are spoken.
 const (
-	SGLang = "sglang"
-	VLLM   = "vllm"
+	SGLang          = "sglang"           // /generate and the OpenAI routes
+	VLLM            = "vllm"             // OpenAI routes
+	LMDeploy        = "lmdeploy"         // OpenAI routes and a /generate of its own
+	Triton          = "triton"           // TensorRT-LLM behind Triton: /v2/models/ensemble/generate_stream
+	TRTLLM          = "trtllm"           // trtllm-serve: OpenAI routes
+	Truss           = "truss"            // /v1/models/model:predict
+	TGI             = "tgi"              // /generate_stream, /generate and the OpenAI routes
+	LlamaCPP        = "llamacpp"         // llama-server: /completion and the OpenAI routes
+	Ollama          = "ollama"           // /api/generate, /api/chat and the OpenAI routes
+	Dynamo          = "dynamo"           // OpenAI routes with annotations
+	Anthropic       = "anthropic"        // /v1/messages
+	OpenAIResponses = "openai-responses" // /v1/responses
 )
 
 // Config is a simulated replica. Where zero cannot be meant, it stands for the
 // default that is named.
 type Config struct {
 	Model   string // served name; default "fake-8b"
-	Engine  string // [SGLang] (default) or [VLLM]
+	Engine  string // one of [Engines]; default [SGLang]
 	Version string // default a plausible one
 	// Weights names the checkpoint; default Model. Greedy answers depend on the
 	// prompt and on this alone, so two replicas of equal Weights agree word for word.
@@ -52,7 +62,8 @@ type Config struct {
 	Cache       PrefixCache
 	Speculation Speculation
 
-	// ReasoningTokens of each chat answer come first, in the reasoning channel.
+	// ReasoningTokens of each chat answer come first, in the reasoning channel, on
+	// routes that have one.
 	ReasoningTokens int
 	// CacheReport puts cached tokens into the usage of the OpenAI routes, as
 	// --enable-cache-report and --enable-prompt-tokens-details do.
@@ -102,7 +113,9 @@ type Script struct {
 func (c Config) withDefaults() Config {
 	setDefault(&c.Model, "fake-8b")
 	setDefault(&c.Engine, SGLang)
-	setDefault(&c.Version, map[string]string{SGLang: "0.5.9", VLLM: "0.18.0"}[c.Engine])
+	if f := flavours[c.Engine]; f != nil {
+		setDefault(&c.Version, f.version)
+	}
 	setDefault(&c.Weights, c.Model)
 	setDefault(&c.PrefillTokensPerSecond, 20000)
 	setDefault(&c.MaxPrefillTokens, 16384)
@@ -132,8 +145,8 @@ func setDefault[T comparable](field *T, value T) {
 func (c Config) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.Engine != SGLang && c.Engine != VLLM {
-		bad("read Engine: %q is not %q or %q", c.Engine, SGLang, VLLM)
+	if flavours[c.Engine] == nil {
+		bad("read Engine: %q is not one of %v", c.Engine, Engines)
 	}
 	for _, f := range []struct {
 		name     string

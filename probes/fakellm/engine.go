@@ -15,8 +15,9 @@ const acceptLogInterval = 40
 // Engine is a simulated inference engine. All methods may be called at any time
 // from any goroutine.
 type Engine struct {
-	tok *tokenizer
-	lex *lexicon
+	tok     *tokenizer
+	lex     *lexicon
+	flavour *flavour
 
 	mu       sync.Mutex
 	cfg      *Config // replaced as a whole, never changed
@@ -61,7 +62,8 @@ func New(c Config) (*Engine, error) {
 	if err := e.SetConfig(c); err != nil {
 		return nil, err
 	}
-	e.lat = newLatencies(e.cfg.Engine)
+	e.flavour = flavours[e.cfg.Engine]
+	e.lat = newLatencies(e.flavour.buckets)
 	return e, nil
 }
 
@@ -248,6 +250,9 @@ func (e *Engine) admit() (uncached int) {
 		}
 		uncached += need
 		s.admitted = now
+		if s.announce {
+			s.push(tokenEvent{at: now})
+		}
 		e.totals.CachedTokens += int64(s.cached)
 		e.totals.PromptTokens += int64(len(s.prompt))
 		e.waiting = slices.Delete(e.waiting, 0, 1)
@@ -329,7 +334,7 @@ func (e *Engine) credit(s *sequence, n int, at time.Time) {
 		e.conclude(s)
 	}
 	if s.script == nil {
-		s.push(tokenEvent{tokens: n, at: at, last: last})
+		s.push(tokenEvent{tokens: n, at: at, last: last, drafts: s.spec.drafts, accepted: s.spec.accepted})
 	}
 }
 

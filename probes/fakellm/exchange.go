@@ -1,12 +1,12 @@
 package fakellm
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -14,9 +14,11 @@ import (
 type exchange struct {
 	e      *Engine
 	cfg    *Config
+	route  *route
 	w      http.ResponseWriter
 	r      *http.Request
 	ctl    *http.ResponseController
+	raw    []byte // the body of the request
 	ask    *ask
 	seq    *sequence
 	trace  *trace
@@ -27,12 +29,19 @@ type exchange struct {
 	timer *time.Timer
 	shift time.Duration // stalls so far
 	shown int           // tokens handed to the renderer
+	held  int           // of them, not written yet
+	wrote time.Time     // the last write; zero before the first
+
+	first            time.Time // when the first token came out of the engine
+	last             time.Time // the same of the latest
+	steps            int       // token events so far
+	drafts, accepted int       // speculation so far
 }
 
 // renderer writes an answer in one wire shape.
 type renderer interface {
 	// event appends the next n tokens, and whatever the shape puts before the
-	// first or into the last of them.
+	// first or into the last of them. Nothing appended holds the tokens back.
 	event(dst []byte, n int, last bool) []byte
 	// finish appends what follows the last event. With a failure it reports that
 	// instead of a proper end.
@@ -41,8 +50,18 @@ type renderer interface {
 	whole(dst []byte) []byte
 }
 
+// opener is a renderer that has something to say when the prefill begins.
+type opener interface {
+	// opens reports whether it does for this request.
+	opens() bool
+	open(dst []byte) []byte
+}
+
+// pinger is a renderer whose heartbeats are events of its own.
+type pinger interface{ ping(dst []byte) []byte }
+
 // generate serves a generating route.
-func (e *Engine) generate(kind route) http.HandlerFunc {
+func (e *Engine) generate(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -50,7 +69,7 @@ func (e *Engine) generate(kind route) http.HandlerFunc {
 		}
 		received, c := time.Now(), e.config()
 		t := e.open(r.URL.Path, received)
-		x := &exchange{e: e, cfg: c, w: w, r: r, ctl: http.NewResponseController(w), trace: t,
+		x := &exchange{e: e, cfg: c, route: rt, w: w, r: r, ctl: http.NewResponseController(w), raw: raw, trace: t,
 			faults: strike(c.Faults, c.Seed, t.Ordinal)}
 		if _, ok := x.faults.find(CloseConnection); ok {
 			w.Header().Set("Connection", "close")
@@ -58,10 +77,10 @@ func (e *Engine) generate(kind route) http.HandlerFunc {
 		if x.struckBefore() {
 			return
 		}
-		a, bad := e.understand(c, kind, raw)
+		a, bad := e.understand(c, rt, r.URL.Path, raw)
 		if bad != nil {
 			e.refuse(t, "")
-			refuse(w, c, kind, a.Stream, *bad)
+			x.refuse(*bad, a.Stream && rt.inBand >= wrongRequests)
 			return
 		}
 		x.ask = a
@@ -85,6 +104,8 @@ func (x *exchange) answer(received time.Time) {
 		rng: rand.New(rand.NewPCG(uint64(c.Seed), uint64(n))), ready: make(chan struct{}, 1),
 	}
 	x.out = newRenderer(x, id)
+	o, ok := x.out.(opener)
+	x.seq.announce = ok && a.Stream && o.opens()
 	x.e.identify(x.trace, id, len(a.prompt))
 	x.timer = time.NewTimer(time.Hour)
 	defer x.timer.Stop()
@@ -94,9 +115,9 @@ func (x *exchange) answer(received time.Time) {
 		x.e.close(x.trace)
 	}()
 	if a.Stream {
-		x.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		x.streamHeader()
 		x.w.Header().Set("Cache-Control", "no-cache")
-		if !x.holdsHeaders() {
+		if !x.route.lateHeaders {
 			if x.w.WriteHeader(http.StatusOK); x.ctl.Flush() != nil {
 				return
 			}
@@ -105,9 +126,12 @@ func (x *exchange) answer(received time.Time) {
 	x.pump()
 }
 
-// holdsHeaders reports whether the engine sends headers only with its first
-// result: SGLang's OpenAI routes do.
-func (x *exchange) holdsHeaders() bool { return x.cfg.Engine == SGLang && x.ask.route != native }
+// newRenderer picks the shape of the exchange's answer.
+func newRenderer(x *exchange, id string) renderer { return x.ask.route.write(x, id) }
+
+func (x *exchange) streamHeader() {
+	x.w.Header().Set("Content-Type", cmp.Or(x.route.contentType, "text/event-stream; charset=utf-8"))
+}
 
 // pump writes events as they come until the answer, the client or a fault ends it.
 func (x *exchange) pump() {
@@ -119,7 +143,13 @@ func (x *exchange) pump() {
 		if !ok {
 			return
 		}
-		x.shown += ev.tokens
+		if ev.tokens == 0 {
+			if x.buf = x.out.(opener).open(x.buf[:0]); !x.write() {
+				return
+			}
+			continue
+		}
+		x.note(ev)
 		x.buf = x.out.event(x.buf[:0], ev.tokens, ev.last)
 		if !x.ask.Stream {
 			if ev.last {
@@ -132,15 +162,31 @@ func (x *exchange) pump() {
 		if ev.last {
 			x.buf = x.out.finish(x.buf, "")
 		}
-		x.e.sent(x.trace, x.seq, ev.tokens)
+		if x.held += ev.tokens; len(x.buf) == 0 {
+			continue
+		}
+		x.e.sent(x.trace, x.seq, x.held)
+		x.held = 0
 		if !x.write() || ev.last {
 			return
 		}
 	}
 }
 
+// note keeps of an event what the renderers tell about the answer.
+func (x *exchange) note(ev tokenEvent) {
+	if x.steps == 0 {
+		x.first = ev.at
+	}
+	x.last = ev.at
+	x.steps++
+	x.shown += ev.tokens
+	x.drafts, x.accepted = ev.drafts, ev.accepted
+}
+
 // write sends the buffer on its own.
 func (x *exchange) write() bool {
+	x.wrote = time.Now()
 	if _, err := x.w.Write(x.buf); err != nil {
 		return false
 	}
@@ -170,7 +216,7 @@ func (x *exchange) next() (tokenEvent, bool) {
 			return ev, false
 		}
 	}
-	if x.seq.script != nil {
+	if x.seq.script != nil && ev.tokens > 0 {
 		x.e.mu.Lock()
 		x.e.credit(x.seq, ev.tokens, ev.at)
 		x.e.mu.Unlock()
@@ -179,17 +225,12 @@ func (x *exchange) next() (tokenEvent, bool) {
 }
 
 // wait sleeps until ready, or until an instant (the zero time is never), and
-// sends heartbeats before the first token where the fault says so. It is false
-// when the client has left.
+// sends the heartbeats that fall due. It is false when the client has left.
 func (x *exchange) wait(ready <-chan struct{}, until time.Time) bool {
-	beat, beating := x.faults.find(Heartbeats)
-	beating = beating && x.shown == 0 && x.ask.Stream
 	for {
 		due := until
-		if beating {
-			if next := x.nextBeat(beat.Delay); due.IsZero() || next.Before(due) {
-				due = next
-			}
+		if beat := x.nextBeat(); !beat.IsZero() && (due.IsZero() || beat.Before(due)) {
+			due = beat
 		}
 		var alarm <-chan time.Time
 		if !due.IsZero() {
@@ -206,95 +247,62 @@ func (x *exchange) wait(ready <-chan struct{}, until time.Time) bool {
 		if due.Equal(until) {
 			return true
 		}
-		if x.buf = append(x.buf[:0], ": ping\n\n"...); !x.write() {
+		if x.buf = x.beat(x.buf[:0]); !x.write() {
 			return false
 		}
 	}
 }
 
-// nextBeat is the next multiple of the period after the request was received.
-func (x *exchange) nextBeat(period time.Duration) time.Time {
-	passed := time.Since(x.seq.received) / period
-	return x.seq.received.Add((passed + 1) * period)
-}
-
-// struckBefore carries out a fault that replaces the whole answer.
-func (x *exchange) struckBefore() bool {
-	for _, f := range x.faults {
-		switch f.Kind {
-		case HangBeforeHeaders:
-			<-x.r.Context().Done()
-		case TooManyRequests:
-			x.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.Delay.Seconds()))))
-			writeJSON(x.w, http.StatusTooManyRequests, appendError(nil, x.cfg, refusal{429, "RateLimitError", "", "Too many requests."}))
-		case Unavailable:
-			writeJSON(x.w, http.StatusServiceUnavailable, appendError(nil, x.cfg, refusal{503, "ServiceUnavailableError", "", "The engine is not available."}))
-		case Garbage:
-			x.w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			_, _ = io.WriteString(x.w, "<!DOCTYPE html><html><body><h1>It works!</h1></body></html>\n")
-		case ErrorUnder200:
-			x.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-			_, _ = io.WriteString(x.w, "data: {\"error\":{\"message\":\"The engine failed before the first token.\",\"type\":\"InternalServerError\",\"code\":500}}\n\ndata: [DONE]\n\n")
-		default:
-			continue
-		}
-		x.e.refuse(x.trace, f.Kind)
-		return true
-	}
-	return false
-}
-
-// struckAt carries out a fault that strikes after the tokens shown so far; it is
-// true when the answer is over.
-func (x *exchange) struckAt(shown int) bool {
-	for i, f := range x.faults {
-		if shown < f.AfterTokens {
-			continue
-		}
-		switch f.Kind {
-		case HangAfterTokens:
-			x.e.cut(x.trace, f.Kind)
-			<-x.r.Context().Done()
-		case Stall:
-			x.shift += f.Delay
-			x.faults = append(x.faults[:i:i], x.faults[i+1:]...)
-			return x.struckAt(shown)
-		case Reset, Disconnect:
-			x.e.cut(x.trace, f.Kind)
-			x.hangUp(f.Kind)
-		case Truncate:
-			x.e.cut(x.trace, f.Kind)
-		case ErrorMidStream:
-			x.e.cut(x.trace, f.Kind)
-			x.fail()
-		default:
-			continue
-		}
-		return true
-	}
-	return false
-}
-
-// fail reports that the engine broke down under the answer.
-func (x *exchange) fail() {
-	const message = "The engine failed while decoding."
+// nextBeat is when the next heartbeat is due: by the fault at multiples of its
+// period until the first token, by the engine's own habit after some silence.
+// The zero time is never.
+func (x *exchange) nextBeat() time.Time {
 	if !x.ask.Stream {
-		writeJSON(x.w, http.StatusInternalServerError, appendError(nil, x.cfg, refusal{500, "InternalServerError", "", message}))
-		return
+		return time.Time{}
 	}
-	x.buf = x.out.finish(x.buf[:0], message)
-	x.write()
+	if f, ok := x.faults.find(Heartbeats); ok && x.shown == 0 {
+		passed := time.Since(x.seq.received) / f.Delay
+		return x.seq.received.Add((passed + 1) * f.Delay)
+	}
+	if x.route.keepAlive == 0 {
+		return time.Time{}
+	}
+	since := x.wrote
+	if since.IsZero() {
+		since = x.seq.received
+	}
+	return since.Add(x.route.keepAlive)
 }
 
-// hangUp ends the connection under the answer.
-func (x *exchange) hangUp(kind FaultKind) {
-	conn, _, err := x.ctl.Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler) // HTTP/2: resets the stream
+// beat appends a heartbeat.
+func (x *exchange) beat(dst []byte) []byte {
+	if p, ok := x.out.(pinger); ok {
+		return p.ping(dst)
 	}
-	if kind == Reset {
-		abort(conn)
+	if x.route.ping != "" {
+		return append(dst, x.route.ping...)
+	}
+	return append(dst, ": ping\n\n"...)
+}
+
+// refuse answers a request that does not reach the engine, in band or by an HTTP
+// status.
+func (x *exchange) refuse(bad refusal, inBand bool) {
+	f := x.e.flavour
+	if inBand {
+		x.streamHeader()
+		_, _ = x.w.Write(f.report(nil, x.route, bad))
 		return
 	}
-	_ = conn.Close()
+	writeJSON(x.w, bad.status, f.failure(nil, x.route, bad))
+}
+
+// wantsStream reports what the body says about streaming, before it is read in
+// earnest.
+func (x *exchange) wantsStream() bool {
+	in := struct{ Stream bool }{x.route.stream == byDefault}
+	if json.Unmarshal(x.raw, &in) != nil {
+		return false
+	}
+	return x.route.streams(in.Stream)
 }

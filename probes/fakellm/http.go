@@ -1,6 +1,7 @@
 package fakellm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,68 +12,73 @@ import (
 // Handler serves the engine's routes.
 func (e *Engine) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/completions", e.generate(completions))
-	mux.HandleFunc("POST /v1/chat/completions", e.generate(chat))
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	mux.HandleFunc("GET /v1/models", e.models)
-	mux.HandleFunc("POST /tokenize", e.tokenize)
-	mux.HandleFunc("POST /detokenize", e.detokenize)
-	mux.HandleFunc("GET /metrics", e.metrics)
-	if e.config().Engine == SGLang {
-		mux.HandleFunc("POST /generate", e.generate(native))
-		mux.HandleFunc("PUT /generate", e.generate(native))
-		mux.HandleFunc("POST /v1/tokenize", e.tokenize)
-		mux.HandleFunc("POST /v1/detokenize", e.detokenize)
-		mux.HandleFunc("/flush_cache", e.flushCache)
-		for _, path := range []string{"GET /model_info", "GET /get_model_info"} {
-			mux.HandleFunc(path, e.modelInfo)
-		}
-		for _, path := range []string{"GET /server_info", "GET /get_server_info"} {
-			mux.HandleFunc(path, e.serverInfo)
-		}
-		mux.HandleFunc("GET /get_load", e.load)
-		mux.HandleFunc("GET /v1/loads", e.loads)
-	} else {
-		mux.HandleFunc("GET /version", e.version)
-		mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-		mux.HandleFunc("POST /reset_prefix_cache", e.resetPrefixCache)
+	for pattern, rt := range e.flavour.routes {
+		mux.HandleFunc(pattern, e.generate(rt))
+	}
+	for pattern, page := range e.flavour.pages {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { page(e, w, r) })
+	}
+	if e.flavour.metrics != nil {
+		mux.HandleFunc("GET "+cmp.Or(e.flavour.metricsPath, "/metrics"), e.metrics)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.gate(mux, w, r) })
 }
 
-// gate checks key and content type, and answers unknown routes as FastAPI does.
+// gate checks key and content type, and answers for unknown routes.
 func (e *Engine) gate(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
-	c := e.config()
-	if c.guards(r.URL.Path) && r.Header.Get("Authorization") != "Bearer "+c.APIKey.Reveal() {
-		writeJSON(w, http.StatusUnauthorized, []byte(`{"error":"Unauthorized"}`))
+	c, f := e.config(), e.flavour
+	for _, h := range f.header {
+		w.Header().Set(h[0], h[1])
+	}
+	if c.APIKey != "" && (f.guards == nil || f.guards(r.URL.Path)) && f.key(r.Header) != c.APIKey.Reveal() {
+		writeJSON(w, http.StatusUnauthorized, []byte(cmp.Or(f.unauthorized, `{"error":"Unauthorized"}`)))
 		return
 	}
-	if c.Engine == SGLang && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/") &&
+	if f.jsonOnly && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/") &&
 		!strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-		writeJSON(w, http.StatusBadRequest, appendError(nil, c, *badRequest("Unsupported Media Type: Only 'application/json' is allowed")))
+		e.fail(w, *badRequest("Unsupported Media Type: Only 'application/json' is allowed"))
 		return
 	}
 	if _, pattern := mux.Handler(r); pattern == "" {
-		status, detail := http.StatusNotFound, `{"detail":"Not Found"}`
+		status := http.StatusNotFound
 		if otherMethod(mux, r) {
-			status, detail = http.StatusMethodNotAllowed, `{"detail":"Method Not Allowed"}`
+			status = http.StatusMethodNotAllowed
 		}
-		writeJSON(w, status, []byte(detail))
+		if f.lost != nil {
+			f.lost(w, status)
+			return
+		}
+		lostInFastAPI(w, status)
 		return
 	}
 	mux.ServeHTTP(w, r)
 }
 
-// guards reports whether a path needs the key: in SGLang all but health and
-// metrics, in vLLM those under /v1.
-func (c *Config) guards(path string) bool {
-	switch {
-	case c.APIKey == "":
-		return false
-	case c.Engine == VLLM:
-		return strings.HasPrefix(path, "/v1/")
+// lostInFastAPI answers for an unknown route or method as FastAPI does.
+func lostInFastAPI(w http.ResponseWriter, status int) {
+	writeJSON(w, status, fmt.Appendf(nil, `{"detail":%q}`, http.StatusText(status)))
+}
+
+// key is the key that a request carries.
+func (f *flavour) key(h http.Header) string {
+	if f.keyOf != nil {
+		return f.keyOf(h)
 	}
-	return !strings.HasPrefix(path, "/health") && path != "/metrics"
+	return keyAfter(h.Get("Authorization"), "Bearer ")
+}
+
+// keyAfter is the key behind a scheme; empty under any other scheme.
+func keyAfter(header, scheme string) string {
+	key, ok := strings.CutPrefix(header, scheme)
+	if !ok {
+		return ""
+	}
+	return key
+}
+
+// fail answers a request to a page that is wrong.
+func (e *Engine) fail(w http.ResponseWriter, bad refusal) {
+	writeJSON(w, bad.status, e.flavour.failure(nil, nil, bad))
 }
 
 // otherMethod reports whether the path exists under another method.
@@ -120,33 +126,32 @@ func appendInts(dst []byte, list []int) []byte {
 	return append(dst, ']')
 }
 
-// refuse answers a request that is wrong. SGLang's /generate reports it in band
-// when a stream was asked for.
-func refuse(w http.ResponseWriter, c *Config, kind route, stream bool, bad refusal) {
-	if kind != native {
-		writeJSON(w, bad.status, appendError(nil, c, bad))
-		return
-	}
-	if !stream {
-		body := append([]byte(`{"error":{"message":`), appendString(nil, bad.message)...)
-		writeJSON(w, bad.status, append(body, "}}"...))
-		return
-	}
-	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	event := append([]byte(`data: {"error":{"message":`), appendString(nil, bad.message)...)
-	event = fmt.Appendf(event, ",\"type\":\"invalid_request_error\",\"code\":%d,\"retryable\":false}}\n\ndata: [DONE]\n\n", bad.status)
-	_, _ = w.Write(event)
+// earlyReport reports a failure in band before any token.
+func earlyReport(dst []byte, bad refusal) []byte {
+	dst = append(dst, `data: {"error":{"message":`...)
+	dst = appendString(dst, bad.message)
+	return fmt.Appendf(dst, ",\"type\":%q,\"code\":%d}}\n\ndata: [DONE]\n\n", bad.kind, bad.status)
 }
 
-// appendError writes an error body: flat in SGLang, nested in vLLM.
-func appendError(dst []byte, c *Config, bad refusal) []byte {
+// The error bodies that several engines share.
+
+// flatError is SGLang's, older vLLM's and trtllm-serve's.
+func flatError(dst []byte, bad refusal) []byte {
+	return fmt.Appendf(dst, `{"object":"error","message":%s,"type":%q,"param":null,"code":%d}`, appendString(nil, bad.message), bad.kind, bad.status)
+}
+
+// nestedError is vLLM's.
+func nestedError(dst []byte, bad refusal) []byte {
 	param := []byte("null")
 	if bad.param != "" {
 		param = appendString(nil, bad.param)
 	}
-	message := appendString(nil, bad.message)
-	if c.Engine == SGLang {
-		return fmt.Appendf(dst, `{"object":"error","message":%s,"type":%q,"param":null,"code":%d}`, message, bad.kind, bad.status)
-	}
-	return fmt.Appendf(dst, `{"error":{"message":%s,"type":%q,"param":%s,"code":%d}}`, message, bad.kind, param, bad.status)
+	return fmt.Appendf(dst, `{"error":{"message":%s,"type":%q,"param":%s,"code":%d}}`, appendString(nil, bad.message), bad.kind, param, bad.status)
+}
+
+// bareError is a string and nothing else.
+func bareError(dst []byte, bad refusal) []byte {
+	dst = append(dst, `{"error":`...)
+	dst = appendString(dst, bad.message)
+	return append(dst, '}')
 }

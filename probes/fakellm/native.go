@@ -16,6 +16,10 @@ type nativeRenderer struct {
 	last bool
 }
 
+func newNativeRenderer(x *exchange, id string) renderer {
+	return &nativeRenderer{x: x, id: appendString(nil, id)}
+}
+
 func (r *nativeRenderer) event(dst []byte, n int, last bool) []byte {
 	a := &r.x.seq.answer
 	r.text = a.appendText(r.text, r.n, r.n+n)

@@ -2,51 +2,121 @@ package fakellm
 
 import "fmt"
 
-// openaiRenderer writes completions and chat completions in the dialect of SGLang
-// or vLLM. They differ in null style, in the name of the reasoning channel, and in
-// whether the finish reason sits in the last token's chunk or in one of its own.
+// wording is how an engine says what every engine says on the OpenAI routes.
+// Pairs are of completions and of chat.
+type wording struct {
+	mark    string    // before the JSON of an event: "data: " or "data:"
+	id      [2]string // prefix of ids
+	noID    bool
+	object  [2]string // default text_completion and chat.completion.chunk
+	system  string    // system_fingerprint
+	reorder bool      // choices come first, the other fields after them
+
+	perToken bool // one event a token, however many a step brings
+	// apart: the finish reason has a chunk of its own, and an end-of-sequence token
+	// has none; else it sits in the chunk of the last token.
+	apart [2]bool
+	// usageApart: the usage has a chunk of its own when it is asked for.
+	usageApart [2]bool
+
+	roleChunk  string // delta of the chunk that opens a chat; empty is none
+	roleEnd    string // behind that chunk; default "\n\n"
+	role       roleIn // where else the role is told
+	reasoning  string // name of the reasoning channel
+	hidden     bool   // reasoning is counted and not shown
+	noThought  string // stands in a delta for no reasoning
+	noContent  string // stands in a delta for no content
+	finishBody string // delta of the chunk of the finish reason
+	// wholeCalls come in one chunk when they are complete.
+	wholeCalls bool
+
+	// choice ends a choice behind its text or delta, without the closing brace.
+	choice func(dst []byte, r *openaiRenderer, finished bool) []byte
+	// extra writes fields of a chunk (or a whole answer) besides its choices; nil is none.
+	extra func(dst []byte, r *openaiRenderer, at place) []byte
+	// usage writes the final counts.
+	usage func(dst []byte, r *openaiRenderer) []byte
+	// closing writes chunks between the finish and the usage; nil is none.
+	closing func(dst []byte, r *openaiRenderer) []byte
+	// failed reports a failure and ends the stream; nil is as the flavour reports
+	// every error in band.
+	failed func(dst []byte, r *openaiRenderer, message string) []byte
+	// preamble is what an event is preceded by; nil is nothing.
+	preamble func(dst []byte, r *openaiRenderer) []byte
+	noCalls  string // of a whole chat answer without tool calls
+	nulls    bool   // a whole chat answer names its empty channels
+}
+
+// place is a chunk's place in the answer.
+type place int
+
+const (
+	inRole place = iota
+	inToken
+	inFinish // also in the last token's chunk, where that holds the finish reason
+	inUsage
+	inWhole
+)
+
+// roleIn says which deltas tell the role, besides a chunk of its own.
+type roleIn int
+
+const (
+	inNoDelta roleIn = iota
+	inFirstDelta
+	inEveryDelta
+)
+
+// openaiRenderer writes completions and chat completions in an engine's wording.
 type openaiRenderer struct {
+	*wording
 	x      *exchange
-	chat   bool
-	sglang bool
-	id     string
-	head   []byte // every chunk's fields up to "choices"
-	n      int    // tokens so far
+	chat   int    // index into the pairs: 1 for chat
+	call   []byte // id of a tool call, as JSON
+	before []byte // every chunk's fields before its choices, and after them
+	after  []byte
+	n      int // tokens so far
 
 	// What was written so far, for answers that are not streamed.
-	reasoning, text, arguments []byte
+	thought, text, arguments []byte
 }
 
-// newRenderer picks the shape of the exchange's answer.
-func newRenderer(x *exchange, id string) renderer {
-	if x.ask.route == native {
-		return &nativeRenderer{x: x, id: appendString(nil, id)}
-	}
-	r := &openaiRenderer{x: x, chat: x.ask.route == chat, sglang: x.cfg.Engine == SGLang, id: id}
-	kind, prefix := "text_completion", "cmpl-"
-	if r.chat {
-		kind, prefix = "chat.completion", "chatcmpl-"
-		if x.ask.Stream {
-			kind += ".chunk"
+// worded is a route's writer.
+func worded(words *wording) func(x *exchange, id string) renderer {
+	return func(x *exchange, id string) renderer {
+		r := &openaiRenderer{wording: words, x: x, call: appendString(nil, "call_"+id)}
+		kind := "text_completion"
+		if x.route.chat {
+			r.chat, kind = 1, "chat.completion"
+			if x.ask.Stream {
+				kind += ".chunk"
+			}
 		}
+		if id = words.id[r.chat] + id; words.noID {
+			id = ""
+		}
+		fields := append([]byte(nil), `"id":`...)
+		fields = appendString(fields, id)
+		fields = fmt.Appendf(fields, `,"object":%q,"created":%d,"model":`, kind, x.seq.received.Unix())
+		fields = appendString(fields, x.model())
+		if words.system != "" {
+			fields = fmt.Appendf(fields, `,"system_fingerprint":%q`, words.system)
+		}
+		if words.reorder {
+			r.before, r.after = []byte(`{"choices":[`), append([]byte{','}, fields...)
+		} else {
+			r.before = fmt.Appendf(nil, `{%s,"choices":[`, fields)
+		}
+		return r
 	}
-	if !r.sglang {
-		id = prefix + id
-	}
-	r.head = append(r.head, `{"id":`...)
-	r.head = appendString(r.head, id)
-	r.head = fmt.Appendf(r.head, `,"object":%q,"created":%d,"model":`, kind, x.seq.received.Unix())
-	r.head = appendString(r.head, x.model())
-	r.head = append(r.head, `,"choices":[`...)
-	return r
 }
 
-// model is the name that the answer carries: SGLang repeats what was asked for.
+// model is the name that the answer carries.
 func (x *exchange) model() string {
 	if _, ok := x.faults.find(WrongModel); ok {
 		return "another-model"
 	}
-	if x.cfg.Engine == SGLang && x.ask.Model != "" {
+	if x.e.flavour.echoesModel && x.ask.Model != "" {
 		return x.ask.Model
 	}
 	return x.cfg.Model
@@ -56,76 +126,234 @@ func (x *exchange) model() string {
 func (x *exchange) cached() int { return x.seq.cached }
 
 func (r *openaiRenderer) event(dst []byte, n int, last bool) []byte {
-	from, to := r.n, r.n+n
-	if r.chat && from == 0 {
-		dst = r.roleChunk(dst)
+	if !r.x.ask.Stream {
+		r.collect(n)
+		return dst
 	}
+	if r.chat == 1 && r.n == 0 && r.roleChunk != "" {
+		dst = r.begin(dst)
+		dst = append(dst, r.roleChunk...)
+		dst = r.end(dst, inRole)
+	}
+	if !r.perToken {
+		return r.chunk(dst, n, last)
+	}
+	for i := range n {
+		dst = r.chunk(dst, 1, last && i == n-1)
+	}
+	return dst
+}
+
+// chunk writes the next n tokens as one chunk, or as many as its kind needs.
+func (r *openaiRenderer) chunk(dst []byte, n int, last bool) []byte {
+	a := &r.x.seq.answer
+	from, to := r.n, r.n+n
 	r.n = to
-	switch {
-	case !r.chat:
-		return r.completionChunk(dst, from, to, last)
-	case r.x.ask.tool != "":
+	if r.chat == 1 && r.x.ask.tool != "" {
 		return r.toolChunk(dst, from, to, last)
 	}
-	return r.chatChunk(dst, from, to, last)
-}
-
-func (r *openaiRenderer) roleChunk(dst []byte) []byte {
-	dst = r.begin(dst)
-	if r.sglang {
-		dst = append(dst, `{"reasoning_content":null,"role":"assistant","content":""}`...)
-	} else {
-		dst = append(dst, `{"role":"assistant","content":""}`...)
+	if r.apart[r.chat] && last && n == 1 && a.stops {
+		return dst // an end-of-sequence token alone
 	}
-	return r.endChoice(dst, false, true)
+	if r.chat == 1 {
+		return r.chatChunk(dst, from, to, last)
+	}
+	dst = r.begin(dst)
+	dst = a.appendText(dst, from, to)
+	dst = append(dst, '"')
+	return r.end(dst, r.tokenPlace(last))
 }
 
-// begin opens a chunk up to its delta (chat) or text.
+// tokenPlace is the place of a chunk of tokens.
+func (r *openaiRenderer) tokenPlace(last bool) place {
+	if last && !r.apart[r.chat] {
+		return inFinish
+	}
+	return inToken
+}
+
+// chatChunk writes tokens of the reasoning channel, the answer, or both where
+// one event holds the border.
+func (r *openaiRenderer) chatChunk(dst []byte, from, to int, last bool) []byte {
+	a := &r.x.seq.answer
+	border := min(max(a.reasoning, from), to)
+	if r.hidden && border > from && border == to {
+		return dst
+	}
+	dst = r.begin(dst)
+	dst = r.openDelta(dst, from)
+	switch {
+	case border > from && !r.hidden:
+		dst = r.appendQuoted(dst, r.reasoning, from, border)
+	default:
+		dst = appendPart(dst, r.noThought)
+	}
+	switch {
+	case border < to || border == from:
+		dst = r.appendQuoted(dst, "content", border, to)
+	default:
+		dst = appendPart(dst, r.noContent)
+	}
+	dst = append(dst, '}')
+	return r.end(dst, r.tokenPlace(last))
+}
+
+// openDelta opens a delta of tokens.
+func (r *openaiRenderer) openDelta(dst []byte, from int) []byte {
+	dst = append(dst, '{')
+	if r.role == inEveryDelta || r.role == inFirstDelta && from == 0 {
+		dst = append(dst, `"role":"assistant"`...)
+	}
+	return dst
+}
+
+// appendPart writes a field as it stands, behind a comma unless it is the first.
+func appendPart(dst []byte, part string) []byte {
+	if part == "" {
+		return dst
+	}
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(dst, part...)
+}
+
+// appendQuoted writes a key and tokens [from, to) as its string.
+func (r *openaiRenderer) appendQuoted(dst []byte, key string, from, to int) []byte {
+	dst = appendPart(dst, `"`)
+	dst = append(dst, key...)
+	dst = append(dst, `":"`...)
+	dst = r.x.seq.answer.appendText(dst, from, to)
+	return append(dst, '"')
+}
+
+// begin opens a chunk up to its delta (chat) or into its text.
 func (r *openaiRenderer) begin(dst []byte) []byte {
-	dst = append(dst, "data: "...)
-	dst = append(dst, r.head...)
-	if r.chat {
+	if r.preamble != nil {
+		dst = r.preamble(dst, r)
+	}
+	dst = append(dst, r.mark...)
+	dst = append(dst, r.before...)
+	if r.chat == 1 {
 		return append(dst, `{"index":0,"delta":`...)
 	}
 	return append(dst, `{"index":0,"text":"`...)
 }
 
-// endChoice closes a chunk behind its delta or text.
-func (r *openaiRenderer) endChoice(dst []byte, finished, role bool) []byte {
-	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
-	dst = r.appendReason(dst, finished)
+// end closes a chunk behind its delta or text.
+func (r *openaiRenderer) end(dst []byte, at place) []byte {
+	dst = r.choice(dst, r, at == inFinish)
 	dst = append(dst, "}]"...)
-	if r.x.ask.StreamOptions.ContinuousUsageStats {
-		n := r.n
-		if role {
-			n = 0
-		}
-		dst = append(dst, `,"usage":`...)
-		dst = r.appendCounts(dst, n)
-		dst = append(dst, '}')
+	dst = r.close(dst, at)
+	if at == inRole && r.roleEnd != "" {
+		return append(dst, r.roleEnd...)
 	}
-	return append(dst, "}\n\n"...)
+	return append(dst, "\n\n"...)
 }
 
-// appendReason writes the finish reason and the stop behind it.
-func (r *openaiRenderer) appendReason(dst []byte, finished bool) []byte {
-	stops := r.x.seq.answer.stops
-	if finished {
-		dst = appendString(dst, r.finishReason())
+// close ends the object of a chunk or an answer behind its choices.
+func (r *openaiRenderer) close(dst []byte, at place) []byte {
+	dst = append(dst, r.after...)
+	if r.extra != nil {
+		dst = r.extra(dst, r, at)
+	}
+	return append(dst, '}')
+}
+
+// finish writes the finish chunk and the usage chunk where there are such, and
+// the end mark.
+func (r *openaiRenderer) finish(dst []byte, failure string) []byte {
+	if failure != "" {
+		if r.failed != nil {
+			return r.failed(dst, r, failure)
+		}
+		return r.x.e.flavour.report(dst, r.x.route, refusal{status: 500, kind: "InternalServerError", message: failure})
+	}
+	if r.apart[r.chat] {
+		dst = r.begin(dst)
+		if r.chat == 1 {
+			dst = append(dst, r.finishBody...)
+		} else {
+			dst = append(dst, '"')
+		}
+		dst = r.end(dst, inFinish)
+	}
+	return r.conclude(dst)
+}
+
+// conclude writes what follows the finish.
+func (r *openaiRenderer) conclude(dst []byte) []byte {
+	if r.closing != nil {
+		dst = r.closing(dst, r)
+	}
+	if r.x.ask.StreamOptions.IncludeUsage && r.usageApart[r.chat] {
+		dst = append(dst, r.mark...)
+		dst = append(dst, r.before...)
+		dst = append(dst, `],"usage":`...)
+		dst = r.usage(dst, r)
+		dst = r.close(dst, inUsage)
+		dst = append(dst, "\n\n"...)
+	}
+	dst = append(dst, r.mark...)
+	return append(dst, "[DONE]\n\n"...)
+}
+
+// collect keeps tokens for an answer in one piece.
+func (r *openaiRenderer) collect(n int) {
+	a := &r.x.seq.answer
+	from, to := r.n, r.n+n
+	r.n = to
+	border := from
+	if r.chat == 1 {
+		border = min(max(a.reasoning, from), to)
+	}
+	if !r.hidden {
+		r.thought = a.appendText(r.thought, from, border)
+	}
+	if r.chat == 1 && r.x.ask.tool != "" {
+		r.arguments = r.appendArguments(r.arguments, max(border, a.reasoning+1), to)
+		return
+	}
+	r.text = a.appendText(r.text, border, to)
+}
+
+// whole writes the answer to a request that did not ask for a stream.
+func (r *openaiRenderer) whole(dst []byte) []byte {
+	if r.wholeCalls && !r.x.seq.answer.stops {
+		r.text, r.arguments = append(r.text, r.arguments...), nil
+	}
+	dst = append(dst, r.before...)
+	if r.chat == 1 {
+		dst = append(dst, `{"index":0,"message":{"role":"assistant","content":`...)
+		dst = appendNullable(dst, r.text)
+		if r.nulls || len(r.thought) > 0 {
+			dst = fmt.Appendf(dst, `,%q:`, r.reasoning)
+			dst = appendNullable(dst, r.thought)
+		}
+		dst = r.appendToolCalls(dst)
+		dst = append(dst, '}')
 	} else {
-		dst = append(dst, "null"...)
+		dst = append(dst, `{"index":0,"text":"`...)
+		dst = append(dst, r.text...)
+		dst = append(dst, '"')
 	}
-	switch {
-	case r.sglang && finished && stops:
-		return appendField(dst, `,"matched_stop":`, tokenEOS)
-	case r.sglang:
-		return append(dst, `,"matched_stop":null`...)
-	case !r.chat:
-		return append(dst, `,"stop_reason":null`...)
-	case finished:
-		return append(dst, `,"stop_reason":null,"token_ids":null`...)
+	dst = r.choice(dst, r, true)
+	dst = append(dst, "}]"...)
+	if r.usage != nil {
+		dst = append(dst, `,"usage":`...)
+		dst = r.usage(dst, r)
 	}
-	return dst
+	return r.close(dst, inWhole)
+}
+
+// appendFinish writes a finish reason, or null.
+func (r *openaiRenderer) appendFinish(dst []byte, finished bool) []byte {
+	if !finished {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '"')
+	dst = append(dst, r.finishReason()...)
+	return append(dst, '"')
 }
 
 func (r *openaiRenderer) finishReason() string {
@@ -136,174 +364,51 @@ func (r *openaiRenderer) finishReason() string {
 	return reason
 }
 
-func (r *openaiRenderer) completionChunk(dst []byte, from, to int, last bool) []byte {
-	if !r.x.ask.Stream {
-		r.text = r.x.seq.answer.appendText(r.text, from, to)
+// The ends of a choice that several engines share.
+
+func plainChoice(dst []byte, r *openaiRenderer, finished bool) []byte {
+	dst = append(dst, `,"finish_reason":`...)
+	return r.appendFinish(dst, finished)
+}
+
+func logprobsChoice(dst []byte, r *openaiRenderer, finished bool) []byte {
+	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
+	return r.appendFinish(dst, finished)
+}
+
+// continuousUsage adds the counts so far to every chunk, where they are asked for.
+func continuousUsage(dst []byte, r *openaiRenderer, at place) []byte {
+	if !r.x.ask.StreamOptions.ContinuousUsageStats || at >= inUsage {
 		return dst
 	}
-	dst = r.begin(dst)
-	dst = r.x.seq.answer.appendText(dst, from, to)
-	dst = append(dst, '"')
-	return r.endChoice(dst, last, false)
-}
-
-// chatChunk writes tokens of the reasoning channel, the answer, or both where
-// one event holds the border.
-func (r *openaiRenderer) chatChunk(dst []byte, from, to int, last bool) []byte {
-	a := &r.x.seq.answer
-	border := min(max(a.reasoning, from), to)
-	if !r.x.ask.Stream {
-		r.reasoning = a.appendText(r.reasoning, from, border)
-		r.text = a.appendText(r.text, border, to)
-		return dst
+	n := r.n
+	if at == inRole {
+		n = 0
 	}
-	silent := last && to-from == 1 && a.stops
-	if r.sglang && silent {
-		return dst // SGLang shows an end-of-sequence token only by its finish chunk
-	}
-	dst = r.begin(dst)
-	switch {
-	case border > from && r.sglang:
-		dst = r.appendQuoted(dst, `{"reasoning_content":`, from, border)
-	case border > from:
-		dst = r.appendQuoted(dst, `{"reasoning":`, from, border)
-	case r.sglang:
-		dst = append(dst, `{"reasoning_content":null`...)
-	}
-	switch {
-	case border == to:
-	case border > from || r.sglang:
-		dst = r.appendQuoted(dst, `,"content":`, border, to)
-	default:
-		dst = r.appendQuoted(dst, `{"content":`, border, to)
-	}
-	dst = append(dst, '}')
-	return r.endChoice(dst, last && !r.sglang, false)
-}
-
-// appendQuoted writes a key as it stands in the JSON, and tokens [from, to) as
-// its string.
-func (r *openaiRenderer) appendQuoted(dst []byte, key string, from, to int) []byte {
-	dst = append(dst, key...)
-	dst = append(dst, '"')
-	dst = r.x.seq.answer.appendText(dst, from, to)
-	return append(dst, '"')
-}
-
-// finish writes SGLang's finish chunk, the usage chunk where it was asked for,
-// and the end mark. A failure takes the place of the finish chunk in SGLang, of
-// everything but the end mark in vLLM.
-func (r *openaiRenderer) finish(dst []byte, failure string) []byte {
-	if failure != "" {
-		if r.sglang {
-			dst = append(dst, `data: {"error": {"object": "error", "message": `...)
-			dst = appendString(dst, failure)
-			dst = append(dst, `, "type": "INTERNAL_SERVER_ERROR", "param": null, "code": 500}}`+"\n\n"...)
-		} else {
-			dst = append(dst, `data: {"error": {"message": `...)
-			dst = appendString(dst, failure)
-			dst = append(dst, `, "type": "InternalServerError", "param": null, "code": 500}}`+"\n\n"...)
-			return append(dst, "data: [DONE]\n\n"...)
-		}
-	} else if r.sglang && r.chat {
-		dst = r.begin(dst)
-		dst = append(dst, `{"reasoning_content":null}`...)
-		dst = r.endChoice(dst, true, false)
-	}
-	if r.sglang && (r.x.ask.ReturnCachedTokensDetails || r.x.ask.ReturnSpecTokensDetails) {
-		dst = append(dst, "data: "...)
-		dst = append(dst, r.head...)
-		dst = append(dst, `],"usage":null`...)
-		dst = r.appendExt(dst)
-		dst = append(dst, "}\n\n"...)
-	}
-	if r.x.ask.StreamOptions.IncludeUsage {
-		dst = append(dst, "data: "...)
-		dst = append(dst, r.head...)
-		dst = append(dst, `],"usage":`...)
-		dst = r.appendUsage(dst)
-		dst = append(dst, "}\n\n"...)
-	}
-	return append(dst, "data: [DONE]\n\n"...)
-}
-
-// appendExt writes SGLang's extension object.
-func (r *openaiRenderer) appendExt(dst []byte) []byte {
-	s, open := r.x.seq, byte('{')
-	dst = append(dst, `,"sglext":`...)
-	if r.x.ask.ReturnCachedTokensDetails {
-		dst = fmt.Appendf(dst, `%c"cached_tokens_details":{"device":%d,"host":0}`, open, s.cached)
-		open = ','
-	}
-	if r.x.ask.ReturnSpecTokensDetails {
-		dst = append(dst, open)
-		dst = append(dst, `"spec_tokens_details":`...)
-		if c := s.spec; c.steps == 0 {
-			dst = append(dst, "null"...)
-		} else {
-			dst = fmt.Appendf(dst, `{"spec_verify_ct":%d,"spec_num_correct_drafts":%d,"spec_num_proposed_drafts":%d,"spec_accept_length":%v}`,
-				c.steps, c.accepted, c.drafts, float64(r.n)/float64(c.steps))
-		}
-	}
+	dst = append(dst, `,"usage":`...)
+	dst = r.appendCounts(dst, n)
 	return append(dst, '}')
 }
 
-// appendCounts writes the three counts that every usage has, without its closing
-// brace.
+// plainUsage writes the three counts that every usage has.
+func plainUsage(dst []byte, r *openaiRenderer) []byte { return append(r.appendCounts(dst, r.n), '}') }
+
+// cachedUsage adds the cached tokens, 0 included.
+func cachedUsage(dst []byte, r *openaiRenderer) []byte {
+	dst = r.appendCounts(dst, r.n)
+	dst = appendField(dst, `,"prompt_tokens_details":{"cached_tokens":`, r.x.cached())
+	return append(dst, "}}"...)
+}
+
+// appendCounts writes the three counts without their closing brace.
 func (r *openaiRenderer) appendCounts(dst []byte, n int) []byte {
 	dst = appendField(dst, `{"prompt_tokens":`, len(r.x.seq.prompt))
 	dst = appendField(dst, `,"total_tokens":`, len(r.x.seq.prompt)+n)
 	return appendField(dst, `,"completion_tokens":`, n)
 }
 
-func (r *openaiRenderer) appendUsage(dst []byte) []byte {
-	cached, reasoning := r.x.cached(), min(r.x.seq.answer.reasoning, r.n)
-	dst = r.appendCounts(dst, r.n)
-	switch report := r.x.cfg.CacheReport; {
-	case report && (cached > 0 || !r.sglang):
-		dst = appendField(dst, `,"prompt_tokens_details":{"cached_tokens":`, cached)
-		dst = append(dst, '}')
-	case r.sglang:
-		dst = append(dst, `,"prompt_tokens_details":null`...)
-	}
-	switch {
-	case r.sglang:
-		dst = appendField(dst, `,"reasoning_tokens":`, reasoning)
-	case reasoning > 0:
-		dst = appendField(dst, `,"completion_tokens_details":{"reasoning_tokens":`, reasoning)
-		dst = append(dst, '}')
-	}
-	return append(dst, '}')
-}
-
-// whole writes the answer to a request that did not ask for a stream.
-func (r *openaiRenderer) whole(dst []byte) []byte {
-	dst = append(dst, r.head...)
-	if r.chat {
-		dst = append(dst, `{"index":0,"message":{"role":"assistant","content":`...)
-		dst = appendNullable(dst, r.text)
-		if r.sglang {
-			dst = append(dst, `,"reasoning_content":`...)
-		} else {
-			dst = append(dst, `,"reasoning":`...)
-		}
-		dst = appendNullable(dst, r.reasoning)
-		dst = r.appendToolCalls(dst)
-		dst = append(dst, '}')
-	} else {
-		dst = append(dst, `{"index":0,"text":"`...)
-		dst = append(dst, r.text...)
-		dst = append(dst, '"')
-	}
-	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
-	dst = r.appendReason(dst, true)
-	dst = append(dst, `}],"usage":`...)
-	dst = r.appendUsage(dst)
-	if r.sglang && (r.x.ask.ReturnCachedTokensDetails || r.x.ask.ReturnSpecTokensDetails) {
-		dst = r.appendExt(dst)
-	}
-	return append(dst, '}')
-}
+// reasoned is how many tokens of reasoning there were.
+func (r *openaiRenderer) reasoned() int { return min(r.x.seq.answer.reasoning, r.n) }
 
 // appendNullable writes plain ASCII text, or null when there is none.
 func appendNullable(dst, text []byte) []byte {

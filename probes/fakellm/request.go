@@ -1,21 +1,14 @@
 package fakellm
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
-)
-
-// route is a generating route.
-type route int
-
-const (
-	native route = iota // SGLang's /generate
-	completions
-	chat
+	"strings"
 )
 
 // body is what the generating routes read of a request; other fields are ignored.
@@ -40,6 +33,7 @@ type body struct {
 	IgnoreEOS           bool            `json:"ignore_eos"`
 	Temperature         *float64        `json:"temperature"`
 	Tools               []struct {
+		Name     string `json:"name"` // Anthropic and Responses have no function around it
 		Function struct {
 			Name string `json:"name"`
 		} `json:"function"`
@@ -51,6 +45,48 @@ type body struct {
 		IncludeUsage         bool `json:"include_usage"`
 		ContinuousUsageStats bool `json:"continuous_usage_stats"`
 	} `json:"stream_options"`
+	Options struct {
+		NumPredict  *int     `json:"num_predict"`
+		NumCtx      int      `json:"num_ctx"`
+		Temperature *float64 `json:"temperature"`
+	} `json:"options"` // Ollama
+	Parameters struct {
+		MaxNewTokens *int     `json:"max_new_tokens"`
+		Temperature  *float64 `json:"temperature"`
+		DoSample     bool     `json:"do_sample"`
+		Details      bool     `json:"details"`
+	} `json:"parameters"` // TGI
+	NvExt struct {
+		Annotations []string `json:"annotations"`
+		TokenData   []int    `json:"token_data"`
+		ExtraFields []string `json:"extra_fields"`
+	} `json:"nvext"` // Dynamo
+
+	Inputs    string `json:"inputs"`     // TGI
+	TextInput string `json:"text_input"` // Triton
+	NPredict  *int   `json:"n_predict"`  // llama.cpp
+	EndID     int    `json:"end_id"`     // Triton
+	MinLength int    `json:"min_length"` // Triton
+
+	System          json.RawMessage `json:"system"` // Anthropic
+	Input           json.RawMessage `json:"input"`  // Responses
+	Instructions    string          `json:"instructions"`
+	MaxOutputTokens *int            `json:"max_output_tokens"`
+	Reasoning       struct {
+		Summary string `json:"summary"`
+	} `json:"reasoning"` // Responses
+	Thinking struct {
+		Type string `json:"type"`
+	} `json:"thinking"` // Anthropic
+	Think *bool `json:"think"` // Ollama
+
+	// What an answer is to tell besides.
+	AccumulateTokens          bool `json:"accumulate_tokens"`       // Triton
+	ReturnNumInputTokens      bool `json:"return_num_input_tokens"` // Triton
+	ReturnNumOutputTokens     bool `json:"return_num_output_tokens"`
+	ReturnPerfMetrics         bool `json:"return_perf_metrics"`
+	ReturnProgress            bool `json:"return_progress"` // llama.cpp
+	TimingsPerToken           bool `json:"timings_per_token"`
 	ReturnCachedTokensDetails bool `json:"return_cached_tokens_details"`
 	ReturnSpecTokensDetails   bool `json:"return_spec_tokens_details"`
 }
@@ -58,16 +94,25 @@ type body struct {
 type message struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
+	Images  []string        `json:"images"` // Ollama
 }
 
 // ask is a request that has been understood.
 type ask struct {
 	body
-	route     route
-	prompt    []int32
+	route  *route
+	path   string // of the URL: Triton names the model in it
+	prompt []int32
+	// limit is the asked length, or nil; then usual counts, or the context where
+	// that is 0.
+	limit       *int
+	usual       int
+	temperature *float64
+	ignoreEOS   bool
+	minTokens   int
+	context     int // what prompt and answer must fit in
+
 	maxTokens int
-	ignoreEOS bool
-	minTokens int
 	greedy    bool
 	tool      string // name of the function to call; empty for a text answer
 }
@@ -76,8 +121,11 @@ type ask struct {
 type refusal struct {
 	status  int
 	kind    string // as in "BadRequestError"
-	param   string // vLLM names the field
+	param   string // some name the field
 	message string
+	early   bool // nothing of the answer had been decided
+	// tooLong is the prompt that does not fit into the context.
+	tooLong struct{ prompt, context int }
 }
 
 func badRequest(format string, args ...any) *refusal {
@@ -86,170 +134,98 @@ func badRequest(format string, args ...any) *refusal {
 
 // understand reads a request's body and checks it as the engine would. The ask
 // is never nil: even what is refused may have said that it wants a stream.
-func (e *Engine) understand(c *Config, r route, raw []byte) (*ask, *refusal) {
-	a := &ask{route: r}
+func (e *Engine) understand(c *Config, rt *route, path string, raw []byte) (*ask, *refusal) {
+	f := e.flavour
+	a := &ask{route: rt, path: path, context: c.ContextLength}
+	a.Stream = rt.streams(rt.stream == byDefault)
 	if err := json.Unmarshal(raw, &a.body); err != nil {
-		return a, badRequest("JSON decode error: %v", err)
-	}
-	if c.Engine == VLLM && a.Model != "" && a.Model != c.Model {
-		return a, &refusal{http.StatusNotFound, "NotFoundError", "model", fmt.Sprintf("The model `%s` does not exist.", a.Model)}
-	}
-	var err error
-	if a.prompt, err = e.promptTokens(a); err != nil {
-		return a, badRequest("%v", err)
-	}
-	if bad := a.limits(c); bad != nil {
+		bad := badRequest("JSON decode error: %v", err)
+		bad.status = cmp.Or(f.badJSON, f.invalid, bad.status)
 		return a, bad
 	}
-	if a.route == chat && len(a.Tools) > 0 && string(a.ToolChoice) != `"none"` {
-		a.tool = a.Tools[0].Function.Name
+	a.Stream = rt.streams(a.Stream)
+	if f.unknownModel != "" && a.Model != "" && strings.TrimSuffix(a.Model, ":latest") != strings.TrimSuffix(c.Model, ":latest") {
+		return a, &refusal{status: http.StatusNotFound, kind: "NotFoundError", param: "model", message: fmt.Sprintf(f.unknownModel, a.Model)}
+	}
+	var bad *refusal
+	if err := rt.read(e, a); err != nil {
+		if !errors.As(err, &bad) {
+			bad = badRequest("%v", err)
+		}
+	} else {
+		bad = a.limits()
+	}
+	if bad != nil {
+		if bad.status == http.StatusBadRequest {
+			bad.status = cmp.Or(f.invalid, bad.status)
+		}
+		return a, bad
+	}
+	if rt.chat && len(a.Tools) > 0 && string(a.ToolChoice) != `"none"` {
+		a.tool = cmp.Or(a.Tools[0].Function.Name, a.Tools[0].Name)
 	}
 	return a, nil
 }
 
+// Error makes a refusal something that a reader of bodies can return.
+func (r *refusal) Error() string { return r.message }
+
+// readCompletion reads OpenAI's completions.
+func readCompletion(e *Engine, a *ask) (err error) {
+	a.limit, a.usual, a.temperature, a.ignoreEOS, a.minTokens = a.MaxTokens, 16, a.Temperature, a.IgnoreEOS, a.MinTokens
+	a.prompt, err = e.plainTokens("prompt", a.Prompt)
+	return err
+}
+
+// readChat reads OpenAI's chat completions.
+func readChat(e *Engine, a *ask) (err error) {
+	a.limit, a.temperature, a.ignoreEOS, a.minTokens = a.MaxTokens, a.Temperature, a.IgnoreEOS, a.MinTokens
+	if a.MaxCompletionTokens != nil {
+		a.limit = a.MaxCompletionTokens
+	}
+	a.prompt, err = e.chatTokens(a.Messages, openaiParts)
+	return err
+}
+
+// withNaturalEnd is a reader for engines that know nothing of ignore_eos.
+func withNaturalEnd(read func(e *Engine, a *ask) error) func(e *Engine, a *ask) error {
+	return func(e *Engine, a *ask) error {
+		err := read(e, a)
+		a.ignoreEOS, a.minTokens = false, 0
+		return err
+	}
+}
+
 // limits settles lengths and sampling.
-func (a *ask) limits(c *Config) *refusal {
-	limit, temperature := a.MaxTokens, a.Temperature
-	a.ignoreEOS, a.minTokens = a.IgnoreEOS, a.MinTokens
-	left := c.ContextLength - len(a.prompt)
-	byDefault := left
-	switch {
-	case a.route == native:
-		p := a.SamplingParams
-		limit, temperature, a.ignoreEOS, a.minTokens = p.MaxNewTokens, p.Temperature, p.IgnoreEOS, p.MinNewTokens
-		byDefault = 128
-	case a.route == completions:
-		byDefault = 16
-	case a.MaxCompletionTokens != nil:
-		limit = a.MaxCompletionTokens
+func (a *ask) limits() *refusal {
+	left := a.context - len(a.prompt)
+	a.greedy = a.temperature != nil && *a.temperature == 0
+	a.maxTokens = cmp.Or(a.usual, left)
+	if a.limit != nil {
+		a.maxTokens = *a.limit
 	}
-	a.greedy = temperature != nil && *temperature == 0
-	a.maxTokens = byDefault
-	if limit != nil {
-		a.maxTokens = *limit
+	if a.route.clamps {
+		if a.maxTokens < 0 { // no limit
+			a.maxTokens = left
+		}
+		a.maxTokens = min(a.maxTokens, left)
 	}
-	switch {
-	case temperature != nil && *temperature < 0:
-		return badRequest("temperature must be non-negative, got %v.", *temperature)
+	switch t := a.temperature; {
+	case t != nil && *t < 0:
+		return badRequest("temperature must be non-negative, got %v.", *t)
 	case left <= 0:
-		return badRequest("The input (%d tokens) is longer than the model's context length (%d tokens).", len(a.prompt), c.ContextLength)
+		bad := badRequest("The input (%d tokens) is longer than the model's context length (%d tokens).", len(a.prompt), a.context)
+		bad.tooLong.prompt, bad.tooLong.context = len(a.prompt), a.context
+		return bad
 	case a.maxTokens < 1:
 		return badRequest("max_tokens must be at least 1, got %d.", a.maxTokens)
 	case a.maxTokens > left:
 		return badRequest("Requested token count exceeds the model's maximum context length of %d tokens. You requested a total of %d tokens: %d tokens from the input messages and %d tokens for the completion.",
-			c.ContextLength, len(a.prompt)+a.maxTokens, len(a.prompt), a.maxTokens)
+			a.context, len(a.prompt)+a.maxTokens, len(a.prompt), a.maxTokens)
 	case a.minTokens > a.maxTokens:
 		return badRequest("min_tokens must be less than or equal to max_tokens=%d, got %d.", a.maxTokens, a.minTokens)
 	}
 	return nil
-}
-
-// promptTokens turns whatever holds the prompt into ids.
-func (e *Engine) promptTokens(a *ask) ([]int32, error) {
-	switch {
-	case a.route == chat:
-		return e.chatTokens(a.Messages)
-	case a.route == native && a.InputIDs != nil:
-		return e.plainTokens("input_ids", a.InputIDs)
-	case a.route == native:
-		return e.plainTokens("text", a.Text)
-	}
-	return e.plainTokens("prompt", a.Prompt)
-}
-
-// plainTokens reads a string, a list of ids, or a list of one of these. Text
-// gets a beginning-of-sequence token, ids are taken as they are.
-func (e *Engine) plainTokens(field string, raw json.RawMessage) ([]int32, error) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, fmt.Errorf("field required: %s", field)
-	}
-	var text string
-	if raw[0] == '"' {
-		if err := json.Unmarshal(raw, &text); err != nil {
-			return nil, fmt.Errorf("%s: %w", field, err)
-		}
-		return e.tok.append([]int32{tokenBOS}, text), nil
-	}
-	var ids []int
-	if err := json.Unmarshal(raw, &ids); err == nil && len(ids) > 0 {
-		return e.checkIDs(field, ids)
-	}
-	var list []json.RawMessage
-	if err := json.Unmarshal(raw, &list); err != nil || len(list) != 1 {
-		return nil, fmt.Errorf("%s must be a string, a list of token ids, or a list of one of these", field)
-	}
-	return e.plainTokens(field, list[0])
-}
-
-func (e *Engine) checkIDs(field string, ids []int) ([]int32, error) {
-	tokens := make([]int32, len(ids))
-	for i, id := range ids {
-		if _, ok := e.tok.text(id); !ok {
-			return nil, fmt.Errorf("%s[%d]: token id %d is out of vocabulary", field, i, id)
-		}
-		tokens[i] = int32(id)
-	}
-	return tokens, nil
-}
-
-// chatTokens renders the chat template: two tokens before the first message, two
-// after the last, one before the answer, three between messages.
-func (e *Engine) chatTokens(messages []message) ([]int32, error) {
-	if len(messages) == 0 {
-		return nil, fmt.Errorf("messages must not be empty")
-	}
-	tokens := []int32{tokenBOS, tokenUser}
-	for i, m := range messages {
-		if i > 0 {
-			tokens = append(tokens, tokenEOS, tokenTurn, tokenUser)
-		}
-		var err error
-		if tokens, err = e.contentTokens(tokens, m.Content); err != nil {
-			return nil, fmt.Errorf("messages[%d].content: %w", i, err)
-		}
-	}
-	return append(tokens, tokenEOS, tokenTurn, tokenReply), nil
-}
-
-func (e *Engine) contentTokens(dst []int32, raw json.RawMessage) ([]int32, error) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || string(raw) == "null" {
-		return dst, nil
-	}
-	if raw[0] == '"' {
-		var text string
-		if err := json.Unmarshal(raw, &text); err != nil {
-			return nil, err
-		}
-		return e.tok.append(dst, text), nil
-	}
-	var parts []struct {
-		Type     string `json:"type"`
-		Text     string `json:"text"`
-		ImageURL struct {
-			URL string `json:"url"`
-		} `json:"image_url"`
-	}
-	if err := json.Unmarshal(raw, &parts); err != nil {
-		return nil, err
-	}
-	for _, p := range parts {
-		switch p.Type {
-		case "text":
-			dst = e.tok.append(dst, p.Text)
-		case "image_url":
-			// Different images must not share cached blocks.
-			pixel := int32(hashString(p.ImageURL.URL) % namedTokens)
-			dst = append(dst, tokenImage, pixel)
-			for range ImageTokens - 2 {
-				dst = append(dst, tokenImage)
-			}
-		default:
-			return nil, fmt.Errorf("part type %q is not supported", p.Type)
-		}
-	}
-	return dst, nil
 }
 
 // lengthSpread is the coefficient of variation of natural answer lengths.
@@ -273,7 +249,7 @@ func (e *Engine) plan(c *Config, a *ask, ordinal int) answer {
 			out.length, out.stops = natural, true
 		}
 	}
-	if a.route == chat {
+	if a.route.chat {
 		out.reasoning = min(c.ReasoningTokens, out.length)
 	}
 	return out

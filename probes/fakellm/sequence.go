@@ -8,9 +8,11 @@ import (
 
 // tokenEvent is what a step brings to one sequence.
 type tokenEvent struct {
-	tokens int
+	tokens int       // 0 in the event that announces the begin of the prefill
 	at     time.Time // end of the step on the schedule
 	last   bool
+	// drafts of the request so far, and how many of them were accepted
+	drafts, accepted int
 }
 
 // sequence is one request inside the engine. Fields below the blank line belong
@@ -24,6 +26,7 @@ type sequence struct {
 	stream   bool
 	script   *Script
 	slow     float64 // of the script
+	announce bool    // the begin of the prefill is an event too
 
 	rng      *rand.Rand // accepted drafts
 	admitted time.Time
@@ -37,7 +40,7 @@ type sequence struct {
 	queue   []tokenEvent
 	head    int           // of the queue: events before it were taken
 	ready   chan struct{} // holds a token after a push
-	planned int           // script: events taken
+	planned int           // script: token events taken
 }
 
 // specCounts is the speculation of one request.
@@ -84,6 +87,10 @@ func (s *sequence) take() (tokenEvent, bool) {
 
 // scripted returns the next event of the script; its instant may lie ahead.
 func (s *sequence) scripted() tokenEvent {
+	if s.announce {
+		s.announce = false
+		return tokenEvent{at: s.received}
+	}
 	i := s.planned
 	s.planned++
 	ttft := s.script.TTFT[(s.ordinal-1)%len(s.script.TTFT)]

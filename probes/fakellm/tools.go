@@ -1,5 +1,7 @@
 package fakellm
 
+import "strings"
+
 // A tool call's tokens are the header (name, empty arguments), then fragments of
 // its arguments {"query": "word word …"}. An end-of-sequence token closes the
 // arguments; an answer cut by its length leaves them open, as engines do.
@@ -7,6 +9,9 @@ const (
 	argumentsOpen  = `{\"query\": \"`
 	argumentsClose = `\"}`
 )
+
+// unescapeArguments turns what appendArguments wrote into the JSON it stands for.
+var unescapeArguments = strings.NewReplacer(`\"`, `"`)
 
 // toolChunk writes tokens of a tool call, after those of the reasoning channel.
 func (r *openaiRenderer) toolChunk(dst []byte, from, to int, last bool) []byte {
@@ -22,18 +27,34 @@ func (r *openaiRenderer) toolChunk(dst []byte, from, to int, last bool) []byte {
 	header := from == a.reasoning
 	before := len(r.arguments)
 	r.arguments = r.appendArguments(r.arguments, max(from, a.reasoning+1), to)
-	if !r.x.ask.Stream {
-		return dst
+	if r.wholeCalls {
+		if !last {
+			return dst
+		}
+		header, before = true, 0
 	}
 	dst = r.begin(dst)
-	if r.sglang {
-		dst = append(dst, `{"reasoning_content":null,"tool_calls":[{"index":0,`...)
-	} else {
-		dst = append(dst, `{"tool_calls":[{"index":0,`...)
+	dst = r.openDelta(dst, from)
+	dst = appendPart(dst, r.noThought)
+	dst = appendPart(dst, r.noContent)
+	if r.wholeCalls && !a.stops {
+		// What was held back for a call that never became complete is text after all.
+		dst = appendPart(dst, `"content":"`)
+		dst = append(dst, r.arguments...)
+		dst = append(dst, `"}`...)
+		return r.end(dst, r.tokenPlace(last))
 	}
+	dst = appendPart(dst, `"tool_calls":[{"index":0,`)
+	dst = r.appendCall(dst, header, r.arguments[before:])
+	dst = append(dst, `}]}`...)
+	return r.end(dst, r.tokenPlace(last))
+}
+
+// appendCall writes a call's fields; without a header those of a later fragment.
+func (r *openaiRenderer) appendCall(dst []byte, header bool, arguments []byte) []byte {
 	if header {
 		dst = append(dst, `"id":`...)
-		dst = appendString(dst, r.callID())
+		dst = append(dst, r.call...)
 		dst = append(dst, `,"type":"function","function":{"name":`...)
 		dst = appendString(dst, r.x.ask.tool)
 		dst = append(dst, ',')
@@ -41,15 +62,17 @@ func (r *openaiRenderer) toolChunk(dst []byte, from, to int, last bool) []byte {
 		dst = append(dst, `"function":{`...)
 	}
 	dst = append(dst, `"arguments":"`...)
-	dst = append(dst, r.arguments[before:]...)
-	dst = append(dst, `"}}]}`...)
-	return r.endChoice(dst, last && !r.sglang, false)
+	dst = append(dst, arguments...)
+	return append(dst, `"}`...)
 }
 
 // appendArguments writes the fragments of tokens [from, to), escaped for the
 // JSON string that holds them.
 func (r *openaiRenderer) appendArguments(dst []byte, from, to int) []byte {
-	a := &r.x.seq.answer
+	return r.x.seq.answer.appendArguments(dst, from, to)
+}
+
+func (a *answer) appendArguments(dst []byte, from, to int) []byte {
 	for i := from; i < to; i++ {
 		first := i == a.reasoning+1
 		if first {
@@ -67,21 +90,13 @@ func (r *openaiRenderer) appendArguments(dst []byte, from, to int) []byte {
 	return dst
 }
 
-func (r *openaiRenderer) callID() string { return "call_" + r.id }
-
 // appendToolCalls writes the calls of an answer that is not streamed.
 func (r *openaiRenderer) appendToolCalls(dst []byte) []byte {
-	if r.x.ask.tool == "" || r.n <= r.x.seq.answer.reasoning {
-		if r.sglang {
-			return append(dst, `,"tool_calls":null`...)
-		}
-		return append(dst, `,"tool_calls":[]`...)
+	a := &r.x.seq.answer
+	if r.x.ask.tool == "" || r.n <= a.reasoning || r.wholeCalls && !a.stops {
+		return append(dst, r.noCalls...)
 	}
-	dst = append(dst, `,"tool_calls":[{"index":0,"id":`...)
-	dst = appendString(dst, r.callID())
-	dst = append(dst, `,"type":"function","function":{"name":`...)
-	dst = appendString(dst, r.x.ask.tool)
-	dst = append(dst, `,"arguments":"`...)
-	dst = append(dst, r.arguments...)
-	return append(dst, `"}}]`...)
+	dst = append(dst, `,"tool_calls":[{"index":0,`...)
+	dst = r.appendCall(dst, true, r.arguments)
+	return append(dst, `}]`...)
 }
