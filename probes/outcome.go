@@ -76,11 +76,14 @@ const (
 	// Coalesced: one read brought several token events, so their gaps are zero
 	// because of the network or the reader, not of the server's pace.
 	Coalesced
+	// CountMismatch: the server gave two counts of the output tokens that differ.
+	CountMismatch
 )
 
 var flagNames = []string{
 	"not_streamed", "compressed", "short_output", "usage_not_monotone",
 	"unparsable_event", "stale_reuse", "other_model", "coalesced",
+	"count_mismatch",
 }
 
 // Has reports whether all of want are set.

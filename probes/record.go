@@ -66,9 +66,13 @@ type Record struct {
 	OutputSource    TokenSource       // empty when OutputTokens is unknown
 	ReasoningTokens Optional[int]     // server's count, part of OutputTokens
 	AcceptLength    Optional[float64] // tokens per speculative verify step of this request
-	Text            string            // generated text, kept on request only
-	FinishReason    string
-	RetryAfter      Optional[time.Duration]
+	// ServerPrefill and ServerDecode are how long the server says it worked on the
+	// prompt and on the answer, by its own clock; time in its queue is in neither.
+	ServerPrefill Optional[time.Duration]
+	ServerDecode  Optional[time.Duration]
+	Text          string // generated text, kept on request only
+	FinishReason  string
+	RetryAfter    Optional[time.Duration]
 }
 
 // latencySample reports whether the record may add to the latency series of
@@ -145,6 +149,16 @@ func (r *Record) TPOT() Optional[time.Duration] {
 	}
 	span := r.Chunks[len(r.Chunks)-1].At - r.Chunks[0].At
 	return Known(span / time.Duration(n-first))
+}
+
+// ServerDecodeRate is the server's own output tokens per second of decoding.
+func (r *Record) ServerDecodeRate() Optional[float64] {
+	n, counted := r.OutputTokens.Get()
+	took, timed := r.ServerDecode.Get()
+	if !counted || !timed || r.OutputSource != TokensServer || n == 0 || took <= 0 {
+		return Optional[float64]{}
+	}
+	return Known(float64(n) / took.Seconds())
 }
 
 // TokensPerChunkKnown reports whether every chunk after the first says how many

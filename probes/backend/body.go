@@ -27,6 +27,11 @@ func (d *dialect) encode(q question) (asked, error) {
 		return asked{}, fmt.Errorf("send token ids: %w", errTextOnly)
 	}
 	fields := d.body(d, q)
+	if q.Sampling.LoRA != "" {
+		if err := d.lora(fields, q.Sampling.LoRA); err != nil {
+			return asked{}, err
+		}
+	}
 	merge(fields, q.Sampling.ExtraBody)
 	// Whether the answer is a stream decides how it is measured; extra fields
 	// must not change it behind our back.
@@ -44,12 +49,17 @@ func (d *dialect) encode(q question) (asked, error) {
 	return asked{bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), model, d.forcedLength(fields)}, nil
 }
 
-// forcedLength is the output length if ignore_eos forces it, else 0.
+// forcedLength is the output length if the fields that force it are in the body, else 0.
 func (d *dialect) forcedLength(fields map[string]any) int {
 	if d.sampling != "" {
 		fields, _ = fields[d.sampling].(map[string]any)
 	}
-	if on, _ := fields["ignore_eos"].(bool); !on || !d.ignoreEOS {
+	for name, value := range d.exact {
+		if fields[name] != value {
+			return 0
+		}
+	}
+	if d.exact == nil {
 		return 0
 	}
 	switch n := fields[d.lengthField].(type) {
@@ -77,7 +87,7 @@ func merge(fields, extra map[string]any) {
 	}
 }
 
-// addSampling writes what all dialects call by the same name.
+// addSampling writes what all dialects have under one name or another.
 func (d *dialect) addSampling(fields map[string]any, r *probes.Request) {
 	fields["temperature"] = r.Sampling.Temperature
 	if p, ok := r.Sampling.TopP.Get(); ok {
@@ -86,7 +96,11 @@ func (d *dialect) addSampling(fields map[string]any, r *probes.Request) {
 	if r.MaxOutputTokens > 0 {
 		fields[d.lengthField] = r.MaxOutputTokens
 	}
-	if r.Sampling.IgnoreEOS && d.ignoreEOS {
-		fields["ignore_eos"] = true
+	if !r.Sampling.IgnoreEOS {
+		return
+	}
+	maps.Copy(fields, d.exact)
+	for _, name := range d.leastFields {
+		fields[name] = r.MaxOutputTokens
 	}
 }

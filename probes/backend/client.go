@@ -27,10 +27,11 @@ type Options struct {
 type Client struct {
 	target  probes.Target
 	d       *dialect
-	url     string
 	header  http.Header
 	secrets []string
 	wire    *wire.Client
+	// streamURL and wholeURL take requests for either kind of answer.
+	streamURL, wholeURL string
 
 	// discovered is the model's name as the server lists it.
 	discovered atomic.Pointer[string]
@@ -47,17 +48,12 @@ func New(t probes.Target, o Options) (*Client, error) {
 		return nil, fmt.Errorf("open target %s: %w", t.Name, err)
 	}
 	c := &Client{target: t, d: dialects[t.Backend]}
-	join, path := engineURL, c.d.path
-	if t.Path != "" {
-		join, path = JoinURL, t.Path
-	}
-	url, err := join(t.BaseURL, path)
-	if err != nil {
+	if err := c.setURLs(); err != nil {
 		return nil, fmt.Errorf("open target %s: %w", t.Name, err)
 	}
-	c.url = url
 	c.readings.New = func() any { return newReading() }
 	c.setHeader(t.Connection, o.UserAgent)
+	var err error
 	c.wire, err = wire.NewClient(wire.Options{
 		Connection: t.Connection, ConnectTimeout: t.Timeouts.Connect, DialContext: o.DialContext,
 	})
@@ -65,6 +61,23 @@ func New(t probes.Target, o Options) (*Client, error) {
 		return nil, fmt.Errorf("open target %s: %w", t.Name, err)
 	}
 	return c, nil
+}
+
+// setURLs joins base and paths. The user's own path takes every kind of request.
+func (c *Client) setURLs() (err error) {
+	if c.target.Path != "" {
+		c.streamURL, err = JoinURL(c.target.BaseURL, c.target.Path)
+		c.wholeURL = c.streamURL
+		return err
+	}
+	if c.streamURL, err = engineURL(c.target.BaseURL, c.d.path); err != nil {
+		return err
+	}
+	c.wholeURL = c.streamURL
+	if c.d.wholePath != "" {
+		c.wholeURL, err = engineURL(c.target.BaseURL, c.d.wholePath)
+	}
+	return err
 }
 
 // setHeader builds what all requests have in common. The user's own headers win,
@@ -76,9 +89,19 @@ func (c *Client) setHeader(conn probes.Connection, userAgent string) {
 	c.header = http.Header{}
 	c.header.Set("Content-Type", "application/json")
 	c.header.Set("Accept", "text/event-stream")
+	if c.d.lines {
+		c.header.Set("Accept", "application/x-ndjson")
+	}
+	for name, value := range c.d.header {
+		c.header.Set(name, value)
+	}
 	c.header.Set("User-Agent", userAgent)
 	if key := conn.APIKey.Reveal(); key != "" {
-		c.header.Set("Authorization", "Bearer "+key)
+		if c.d.keyHeader != "" {
+			c.header.Set(c.d.keyHeader, key)
+		} else {
+			c.header.Set("Authorization", "Bearer "+key)
+		}
 		c.secrets = append(c.secrets, secretsOf(key)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(conn.Headers)) {

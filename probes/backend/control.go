@@ -33,22 +33,30 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("status %d %s: %s", e.code, http.StatusText(e.code), e.text)
 }
 
-// Model asks the server for the model it serves, the first entry of /v1/models.
-// Later requests use that name when the target has none of its own.
+// Model asks the server for the model it serves: the first entry of its list, or the
+// only one it has. Later requests use that name when the target has none of its own.
 func (c *Client) Model(ctx context.Context) (string, error) {
+	if c.d.modelsPath == "" {
+		return "", fmt.Errorf("list models: backend %s has no call for it; name the model in the config", c.target.Backend)
+	}
 	var list struct {
 		Data []struct {
 			ID string `json:"id"`
 		} `json:"data"`
+		ModelID string `json:"model_id"` // of TGI, which serves one
 	}
-	if err := c.call(ctx, http.MethodGet, "/v1/models", nil, &list); err != nil {
+	if err := c.call(ctx, http.MethodGet, c.d.modelsPath, nil, &list); err != nil {
 		return "", fmt.Errorf("list models: %w", err)
 	}
-	if len(list.Data) == 0 || list.Data[0].ID == "" {
+	name := list.ModelID
+	if len(list.Data) > 0 {
+		name = list.Data[0].ID
+	}
+	if name == "" {
 		return "", fmt.Errorf("list models: %w: no data[0].id; name the model in the config", errNotFound)
 	}
-	c.discovered.Store(&list.Data[0].ID)
-	return list.Data[0].ID, nil
+	c.discovered.Store(&name)
+	return name, nil
 }
 
 // FlushCache empties the server's prefix cache. Servers refuse it while requests

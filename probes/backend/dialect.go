@@ -13,28 +13,53 @@ import (
 // dialect is how one backend is talked to.
 type dialect struct {
 	path string
-	// port is used when a host is given without one. vllm-chat and
-	// sglang-oai-chat have the port of their engine, not bench_serving's 30000
-	// for everything that it does not know.
+	// wholePath is asked when no stream is wanted; empty: path answers both.
+	wholePath string
+	// port is used when a host is given without one. Chat dialects have the port of
+	// their engine, not bench_serving's 30000 for everything that it does not know.
 	port int
+	// modelsPath lists what the server serves; empty: it has no such call.
+	modelsPath string
+	// flushPath empties the prefix cache; empty: cannot be done.
+	flushPath string
+	// tokenize are the forms in which the server may take a text to tokenize.
+	tokenize []tokenizeWay
+
+	// keyHeader carries the API key as it is; empty: Authorization, as a bearer.
+	keyHeader string
+	// header is sent with every request unless the user names another value.
+	header map[string]string
+
 	// tokenIDs: a prompt may be sent as token ids.
 	tokenIDs bool
-	// sampling names the object of the body that holds ignore_eos and the length;
-	// empty is the body itself.
+	// sampling names the object of the body that holds the length and what forces
+	// it; empty is the body itself.
 	sampling string
 	// lengthField holds the output length.
 	lengthField string
-	// ignoreEOS: the server knows ignore_eos, so a length can be forced.
-	ignoreEOS bool
+	// exact are the fields that keep the server from stopping before that length;
+	// nil: it cannot be forced.
+	exact map[string]any
+	// leastFields name the shortest length, for servers that need it beside exact.
+	leastFields []string
+	// runningUsage: the server can be asked for a usage in every chunk.
+	runningUsage bool
+	// body builds the request body; see question.
+	body func(d *dialect, q question) map[string]any
+	// lora adds the adapter's name to a body.
+	lora func(fields map[string]any, name string) error
+
+	// lines: a stream is one JSON text a line instead of server-sent events.
+	lines bool
+	// endsWithBody: no end mark and no finish reason are ever sent; the regular end
+	// of the body is the end of the answer.
+	endsWithBody bool
 	// cumulative: every event repeats the whole text, and a token event is one
 	// whose completion count has grown.
 	cumulative bool
-	// runningUsage: the server can be asked for a usage in every chunk.
-	runningUsage bool
-	// flushPath empties the prefix cache; empty: cannot be done.
-	flushPath string
-	// body builds the request body; see question.
-	body func(d *dialect, q question) map[string]any
+	// splitPrompt: the prompt's count leaves out the tokens that the cache gave or
+	// took; they are counted apart.
+	splitPrompt bool
 	// parse reads one event, or a whole answer.
 	parse func(s *jsonscan.Scanner, out *said)
 }
@@ -45,34 +70,29 @@ type question struct {
 	model string
 }
 
-// dialects is the table of backends. Names are those of bench_serving.
+// dialects is the table of backends. Names are those of bench_serving where it has
+// one; a name without -chat is the completions route where an engine has both.
 var dialects = map[string]*dialect{
-	"sglang":        &sglangNative,
-	"sglang-native": &sglangNative,
-	"sglang-oai": {
-		path: completionsPath, port: 30000, tokenIDs: true, lengthField: "max_tokens", ignoreEOS: true,
-		runningUsage: true, flushPath: "/flush_cache", body: withLoRAPath(completionsBody), parse: parseOpenAI,
-	},
-	"sglang-oai-chat": {
-		path: chatPath, port: 30000, lengthField: "max_completion_tokens", ignoreEOS: true,
-		runningUsage: true, flushPath: "/flush_cache", body: withLoRAPath(chatBody), parse: parseOpenAI,
-	},
-	"vllm": {
-		path: completionsPath, port: 8000, tokenIDs: true, lengthField: "max_tokens", ignoreEOS: true,
-		runningUsage: true, flushPath: "/reset_prefix_cache", body: withLoRAModel(completionsBody), parse: parseOpenAI,
-	},
-	"vllm-chat": {
-		path: chatPath, port: 8000, lengthField: "max_completion_tokens", ignoreEOS: true,
-		runningUsage: true, flushPath: "/reset_prefix_cache", body: withLoRAModel(chatBody), parse: parseOpenAI,
-	},
-	"openai": {
-		path: completionsPath, port: 443, tokenIDs: true, lengthField: "max_tokens",
-		body: withLoRAModel(completionsBody), parse: parseOpenAI,
-	},
-	"openai-chat": {
-		path: chatPath, port: 443, lengthField: "max_completion_tokens",
-		body: withLoRAModel(chatBody), parse: parseOpenAI,
-	},
+	"sglang":            &sglangNative,
+	"sglang-native":     &sglangNative,
+	"sglang-oai":        &sglangText,
+	"sglang-oai-chat":   &sglangChat,
+	"vllm":              &vllmText,
+	"vllm-chat":         &vllmChat,
+	"lmdeploy":          &lmdeployText,
+	"lmdeploy-chat":     &lmdeployChat,
+	"trt":               &triton,
+	"trtllm-serve":      &trtllmText,
+	"trtllm-serve-chat": &trtllmChat,
+	"truss":             &truss,
+	"tgi":               &tgi,
+	"llamacpp":          &llamaCpp,
+	"ollama":            &ollama,
+	"dynamo":            &dynamo,
+	"openai":            &openAIText,
+	"openai-chat":       &openAIChat,
+	"openai-responses":  &openAIResponses,
+	"anthropic":         &anthropic,
 }
 
 // Names lists the backends that can be used, sorted.

@@ -29,6 +29,10 @@ func failureText(body []byte) string {
 		}
 		return string(body[:min(len(body), maxErrorBody)])
 	}
+	if response, ok := fields["response"].(map[string]any); ok {
+		// The Responses API. Never its other fields: they hold the answer.
+		fields = map[string]any{"error": response["error"], "message": "", "type": response["status"]}
+	}
 	for _, name := range []string{"error", "detail"} {
 		switch value := fields[name].(type) {
 		case string:

@@ -58,7 +58,7 @@ func (x *exchange) run() {
 	x.bounds = newBounds(x.target.Timeouts, x.rec.Sent, x.req.Sampling.Stream)
 	deadline, outcome := x.bounds.next()
 	x.resp, err = x.wire.Do(x.ctx, x.clock, &wire.Request{
-		Method: http.MethodPost, URL: x.url, Header: header, Body: asked.body, Deadline: deadline,
+		Method: http.MethodPost, URL: x.url(), Header: header, Body: asked.body, Deadline: deadline,
 	})
 	if err != nil {
 		x.noteFailure(err)
@@ -196,7 +196,15 @@ func (x *exchange) isStream() bool {
 	if x.req.Sampling.Stream {
 		return kind != "application/json" && !strings.HasSuffix(kind, "+json")
 	}
-	return kind == "text/event-stream"
+	return kind == "text/event-stream" || kind == "application/x-ndjson"
+}
+
+// url is where the request goes: some servers answer whole on a path of its own.
+func (x *exchange) url() string {
+	if x.req.Sampling.Stream {
+		return x.streamURL
+	}
+	return x.wholeURL
 }
 
 // readStream reads events until the end mark, the end of the body, or a bound.
@@ -214,8 +222,8 @@ func (x *exchange) readStream(r *reading) {
 			x.rec.End = probes.Known(x.resp.LastRead())
 			x.conclude(r, nil, "")
 			return
-		case r.sse.Err() != nil:
-			x.settle(r, probes.BadResponse, r.sse.Err().Error())
+		case r.err() != nil:
+			x.settle(r, probes.BadResponse, r.err().Error())
 			return
 		case err != nil:
 			if err == io.EOF {
@@ -238,7 +246,7 @@ func (x *exchange) conclude(r *reading, err error, due probes.Outcome) {
 	if n, ok := r.completion.Get(); ok {
 		counted = n
 	}
-	endSeen := r.done || (r.finished && (err == io.EOF || connectionLost(err)))
+	endSeen := r.done || (r.finished && (err == io.EOF || connectionLost(err))) || (r.d.endsWithBody && r.known && err == io.EOF)
 	switch {
 	case r.failed:
 		x.settle(r, probes.StreamError, r.failure)

@@ -1,8 +1,27 @@
 package backend
 
+import (
+	"fmt"
+	"strconv"
+)
+
 const (
 	completionsPath = "/v1/completions"
 	chatPath        = "/v1/chat/completions"
+	modelsPath      = "/v1/models"
+)
+
+// The two routes as OpenAI and everybody without a dialect of their own has them. A
+// length cannot be forced: the API refuses fields that it does not know.
+var (
+	openAIText = dialect{
+		path: completionsPath, port: 443, modelsPath: modelsPath, tokenize: textWays, tokenIDs: true, lengthField: "max_tokens",
+		body: completionsBody, lora: loraModel, parse: parseOpenAI,
+	}
+	openAIChat = dialect{
+		path: chatPath, port: 443, modelsPath: modelsPath, tokenize: chatWays, lengthField: "max_completion_tokens",
+		body: chatBody, lora: loraModel, parse: parseOpenAI,
+	}
 )
 
 // completionsBody asks for a text completion. best_of is left out: 1 is its
@@ -20,8 +39,13 @@ func completionsBody(d *dialect, q question) map[string]any {
 // chatBody asks for an answer to one user message.
 func chatBody(d *dialect, q question) map[string]any {
 	fields := d.openAIBody(q)
-	fields["messages"] = []any{map[string]any{"role": "user", "content": q.Prompt}}
+	fields["messages"] = userMessage(q.Prompt)
 	return fields
+}
+
+// userMessage is a conversation of one message.
+func userMessage(text string) []any {
+	return []any{map[string]any{"role": "user", "content": text}}
 }
 
 // openAIBody is what the two routes have in common. Usage is asked for because it
@@ -41,25 +65,17 @@ func (d *dialect) openAIBody(q question) map[string]any {
 	return fields
 }
 
-type bodyFunc = func(*dialect, question) map[string]any
-
-// withLoRAPath names the adapter in a field of its own, as SGLang does.
-func withLoRAPath(build bodyFunc) bodyFunc {
-	return func(d *dialect, q question) map[string]any {
-		fields := build(d, q)
-		if q.Sampling.LoRA != "" {
-			fields["lora_path"] = q.Sampling.LoRA
-		}
-		return fields
-	}
+// loraModel names the adapter as the model, as most servers have it.
+func loraModel(fields map[string]any, name string) error {
+	fields["model"] = name
+	return nil
 }
 
-// withLoRAModel names the adapter as the model, as everybody else does.
-func withLoRAModel(build bodyFunc) bodyFunc {
-	return func(d *dialect, q question) map[string]any {
-		if q.Sampling.LoRA != "" {
-			q.model = q.Sampling.LoRA
-		}
-		return build(d, q)
+// loraNumber reads an adapter that the server knows by a number only.
+func loraNumber(name, where string) (int, error) {
+	id, err := strconv.Atoi(name)
+	if err != nil || id < 0 {
+		return 0, fmt.Errorf("choose lora adapter %q: this server knows adapters by number, %s", name, where)
 	}
+	return id, nil
 }

@@ -11,6 +11,7 @@ func parseOpenAI(s *jsonscan.Scanner, out *said) {
 	if !s.Object() {
 		return
 	}
+	var times timings
 	for key, ok := s.Key(); ok; key, ok = s.Key() {
 		switch string(key) {
 		case "choices":
@@ -34,9 +35,14 @@ func parseOpenAI(s *jsonscan.Scanner, out *said) {
 			parseMetrics(s, out)
 		case "sglext":
 			parseSGLExt(s, out)
+		case "timings":
+			times = parseTimings(s)
 		default:
 			s.Skip()
 		}
+	}
+	if len(out.finish) > 0 || out.completion.IsKnown() {
+		out.takeTimings(times)
 	}
 }
 
@@ -56,26 +62,17 @@ func parseChoice(s *jsonscan.Scanner, out *said) {
 		case "delta", "message":
 			parseDelta(s, out)
 		case "finish_reason":
-			if raw, ok := s.String(); ok && len(raw) > 0 {
-				out.finish = raw
+			out.takeFinish(s)
+		case "avg_decoded_tokens_per_iter":
+			// Of trtllm-serve; without speculation it is 1 as well.
+			if length, ok := s.Float(); ok && length > 1 {
+				out.accept = probes.Known(length)
 			}
 		default:
 			s.Skip()
 		}
 	}
-	// Some servers write the index behind the text.
-	for i := first; i < len(out.pieces); i++ {
-		out.pieces[i].choice = index
-	}
-	out.choice = max(out.choice, index)
-}
-
-// addPiece takes a string of answer text.
-func (d *said) addPiece(s *jsonscan.Scanner) {
-	if raw, ok := s.String(); ok && len(raw) > 0 {
-		d.answer = true
-		d.pieces = append(d.pieces, piece{raw: raw})
-	}
+	out.setChoice(first, index)
 }
 
 // parseDelta reads every channel in which output comes. Reasoning sent under both

@@ -31,10 +31,12 @@ type reading struct {
 	keepText bool
 	model    string // the name that was asked for
 
-	buf  []byte
-	sse  *stream.SSE
-	scan jsonscan.Scanner
-	said said
+	buf    []byte
+	sse    *stream.SSE
+	lines  *stream.NDJSON
+	events decoder // one of the two
+	scan   jsonscan.Scanner
+	said   said
 
 	texts [][]byte // by choice
 	// A text that may be cumulative: the last one as it came, all of them joined,
@@ -47,28 +49,46 @@ type reading struct {
 	several  bool // more than one choice: a running count belongs to one of them
 
 	completion probes.Optional[int]
-	output     bool // any generated output, streamed or not
-	known      bool // at least one event had the shape of the dialect
-	done       bool // end mark
-	finished   bool // finish reason
-	failed     bool // error inside a 2xx answer
-	failure    string
-	inRead     int // token events of the current read
+	second     probes.Optional[int] // another count of the same
+	ids        int                  // token ids that came in all events together
+	lastIDs    int                  // and in the last event that had any
+	// A prompt that is counted in parts: what the cache neither gave nor took, what it
+	// took, what it gave.
+	fresh, created, cached probes.Optional[int]
+
+	output   bool // any generated output, streamed or not
+	known    bool // at least one event had the shape of the dialect
+	done     bool // end mark
+	finished bool // finish reason
+	failed   bool // error inside a 2xx answer
+	failure  string
+	inRead   int // token events of the current read
+}
+
+// decoder cuts the bytes of an answer into events.
+type decoder interface {
+	Feed(p []byte, at time.Duration)
+	Next() (stream.Event, bool)
+	Finish() (stream.Event, bool)
 }
 
 func newReading() *reading {
-	return &reading{buf: make([]byte, bodyBuffer), sse: stream.NewSSE(0)}
+	return &reading{buf: make([]byte, bodyBuffer), sse: stream.NewSSE(0), lines: stream.NewNDJSON(0)}
 }
 
 // begin makes the reading ready for another answer.
 func (r *reading) begin(d *dialect, rec *probes.Record, keepText bool, model string) {
 	r.sse.Reset()
+	r.lines.Reset()
 	next := reading{
 		d: d, rec: rec, keepText: keepText, model: model,
-		buf: r.buf, sse: r.sse, scan: r.scan, said: r.said, texts: r.texts[:0], last: r.last[:0], joined: r.joined[:0], synced: true,
+		buf: r.buf, sse: r.sse, lines: r.lines, events: r.sse, scan: r.scan, said: r.said, texts: r.texts[:0], last: r.last[:0], joined: r.joined[:0], synced: true,
 	}
 	if cap(r.last) > keepBuffer || cap(r.joined) > keepBuffer {
 		next.last, next.joined = nil, nil
+	}
+	if d.lines {
+		next.events = r.lines
 	}
 	next.said.reset()
 	*r = next
@@ -91,8 +111,8 @@ func (r *reading) end() {
 // feed takes the bytes of one read and reports whether the answer is over.
 func (r *reading) feed(p []byte, at time.Duration) bool {
 	r.inRead = 0
-	r.sse.Feed(p, at)
-	for e, ok := r.sse.Next(); ok; e, ok = r.sse.Next() {
+	r.events.Feed(p, at)
+	for e, ok := r.events.Next(); ok; e, ok = r.events.Next() {
 		r.event(e)
 		if r.done {
 			break
@@ -106,9 +126,17 @@ func (r *reading) feed(p []byte, at time.Duration) bool {
 
 // bodyEnded takes the block that the end of the body left open.
 func (r *reading) bodyEnded() {
-	if e, ok := r.sse.Finish(); ok && !r.done {
+	if e, ok := r.events.Finish(); ok && !r.done {
 		r.event(e)
 	}
+}
+
+// err is why the events cannot be read on.
+func (r *reading) err() error {
+	if r.d.lines {
+		return r.lines.Err()
+	}
+	return r.sse.Err()
 }
 
 func (r *reading) event(e stream.Event) {
@@ -195,29 +223,76 @@ func (r *reading) takeWhole() {
 func (r *reading) takeFacts() {
 	s, rec := &r.said, r.rec
 	r.known = r.known || s.known
+	r.done = r.done || s.done
+	r.finished = r.finished || s.final
 	r.several = r.several || s.choice > 0
+	r.takeIDs()
+	if s.second.IsKnown() {
+		r.second = s.second
+	}
 	if n, ok := s.completion.Get(); ok {
 		if before, _ := r.completion.Get(); n < before && !r.several {
 			rec.Flags |= probes.UsageNotMonotone
 		}
 		r.completion = s.completion
 	}
-	// Some servers put a usage of zeros in every chunk until the last.
-	if n, ok := s.prompt.Get(); ok && n > 0 {
-		rec.PromptTokens = s.prompt
-	}
-	if s.cached.IsKnown() {
-		rec.CachedTokens = s.cached
-	}
+	r.takePrompt()
 	if s.thought.IsKnown() {
 		rec.ReasoningTokens = s.thought
 	}
 	if s.accept.IsKnown() {
 		rec.AcceptLength = s.accept
 	}
+	if s.prefill.IsKnown() {
+		rec.ServerPrefill = s.prefill
+	}
+	if s.decode.IsKnown() {
+		rec.ServerDecode = s.decode
+	}
 	if len(s.model) > 0 && r.model != "" && !rec.Flags.Has(probes.OtherModel) && !sameText(s.model, r.model) {
 		rec.Flags |= probes.OtherModel
 	}
+	r.takeFinish()
+}
+
+// takePrompt takes the counts of the prompt.
+func (r *reading) takePrompt() {
+	s, rec := &r.said, r.rec
+	if s.cached.IsKnown() {
+		rec.CachedTokens = s.cached
+	}
+	prompt := s.prompt
+	if r.d.splitPrompt {
+		// Each part stands until it is reported again; not every report has all.
+		for _, part := range []struct{ from, into *probes.Optional[int] }{{&s.prompt, &r.fresh}, {&s.created, &r.created}, {&s.cached, &r.cached}} {
+			if part.from.IsKnown() {
+				*part.into = *part.from
+			}
+		}
+		fresh, ok := r.fresh.Get()
+		created, _ := r.created.Get()
+		cached, _ := r.cached.Get()
+		if prompt = r.fresh; ok {
+			prompt = probes.Known(fresh + created + cached)
+		}
+	}
+	// Some servers put a usage of zeros in every chunk until the last.
+	if n, ok := prompt.Get(); ok && n > 0 {
+		rec.PromptTokens = prompt
+	}
+}
+
+// takeIDs counts the token ids that came.
+func (r *reading) takeIDs() {
+	if r.said.ids > 0 {
+		r.ids += r.said.ids
+		r.lastIDs = r.said.ids
+	}
+}
+
+// takeFinish takes the reason for the end; some of them are failures.
+func (r *reading) takeFinish() {
+	s, rec := &r.said, r.rec
 	if len(s.finish) == 0 {
 		return
 	}
@@ -333,6 +408,9 @@ func (r *reading) settle() {
 		return
 	}
 	rec.OutputTokens, rec.OutputSource = probes.Known(n), probes.TokensServer
+	if !r.countsAgree(n) {
+		rec.Flags |= probes.CountMismatch
+	}
 	if n != len(rec.Chunks) {
 		return
 	}
@@ -345,6 +423,22 @@ func (r *reading) settle() {
 	for i := range rec.Chunks {
 		rec.Chunks[i].Tokens = 1
 	}
+}
+
+// countsAgree compares the count of a finished answer with whatever else counts the
+// same tokens: a second figure, or the ids that came with them. Ids may be those of one
+// event or, as texts, all so far.
+func (r *reading) countsAgree(n int) bool {
+	switch {
+	case !r.finished || r.failed:
+		return true
+	case r.several:
+		return n >= len(r.rec.Chunks) // fewer is the count of one choice
+	}
+	if second, ok := r.second.Get(); ok && second != n {
+		return false
+	}
+	return r.ids == 0 || r.ids == n || r.lastIDs == n
 }
 
 // sameText compares a raw JSON string with a text.

@@ -12,40 +12,47 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	want := []string{"openai", "openai-chat", "sglang", "sglang-native", "sglang-oai", "sglang-oai-chat", "vllm", "vllm-chat"}
-	if diff := cmp.Diff(want, Names()); diff != "" {
+	type facts struct {
+		Port     int
+		TokenIDs bool
+	}
+	want := map[string]facts{
+		"anthropic": {443, false}, "dynamo": {8000, true}, "llamacpp": {8080, true}, "lmdeploy": {23333, false}, "lmdeploy-chat": {23333, true},
+		"ollama": {11434, false}, "openai": {443, true}, "openai-chat": {443, false}, "openai-responses": {443, false}, "sglang": {30000, true},
+		"sglang-native": {30000, true}, "sglang-oai": {30000, true}, "sglang-oai-chat": {30000, false}, "tgi": {3000, false}, "trt": {8000, false},
+		"trtllm-serve": {8000, true}, "trtllm-serve-chat": {8000, false}, "truss": {8080, false}, "vllm": {8000, true}, "vllm-chat": {8000, false},
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), Names()); diff != "" {
 		t.Errorf("Names() (-want +got):\n%s", diff)
 	}
-	for _, name := range want {
+	got := map[string]facts{}
+	for _, name := range Names() {
+		got[name] = facts{DefaultPort(name), AcceptsTokenIDs(name)}
 		if err := Check(name); err != nil {
 			t.Errorf("Check(%q) = %v", name, err)
 		}
 	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("DefaultPort and AcceptsTokenIDs (-want +got):\n%s", diff)
+	}
+	if DefaultPort("nope") != 0 || AcceptsTokenIDs("nope") {
+		t.Error("an unknown backend has a port or takes ids")
+	}
 	for name, text := range map[string]string{
 		"gserver":     "not implemented upstream either",
-		"vlm":         `did you mean "vllm"? Known are openai, openai-chat,`,
+		"vlm":         `did you mean "vllm"? Known are anthropic, dynamo,`,
 		"VLLM_chat":   `did you mean "vllm-chat"?`,
 		"sglang-chat": `did you mean "sglang-oai-chat"?`,
-		"xyzzy":       "unknown name; known are openai,",
-		"":            "unknown name; known are openai,",
+		"llama-cpp":   `did you mean "llamacpp"?`,
+		"trtllm":      `did you mean "trtllm-serve"?`,
+		"trtllm-chat": `did you mean "trtllm-serve-chat"?`,
+		"responses":   `did you mean "openai-responses"?`,
+		"xyzzy":       "unknown name; known are anthropic,",
+		"":            "unknown name; known are anthropic,",
 	} {
 		if err := Check(name); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("Check(%q) = %v, want %q in it", name, err, text)
 		}
-	}
-	ports, ids := map[string]int{}, map[string]bool{}
-	for _, name := range append(want, "nope") {
-		ports[name], ids[name] = DefaultPort(name), AcceptsTokenIDs(name)
-	}
-	wantPorts := map[string]int{"openai": 443, "openai-chat": 443, "sglang": 30000, "sglang-native": 30000, "sglang-oai": 30000, "sglang-oai-chat": 30000,
-		"vllm": 8000, "vllm-chat": 8000, "nope": 0}
-	wantIDs := map[string]bool{"openai": true, "openai-chat": false, "sglang": true, "sglang-native": true, "sglang-oai": true, "sglang-oai-chat": false,
-		"vllm": true, "vllm-chat": false, "nope": false}
-	if diff := cmp.Diff(wantPorts, ports); diff != "" {
-		t.Errorf("DefaultPort (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(wantIDs, ids); diff != "" {
-		t.Errorf("AcceptsTokenIDs (-want +got):\n%s", diff)
 	}
 }
 

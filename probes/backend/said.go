@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"time"
+
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/internal/jsonscan"
 )
@@ -16,6 +18,8 @@ type said struct {
 	text      []byte  // cumulative dialects: the text field
 	ids       int     // cumulative dialects: how many token ids came with it
 	failed    bool    // it reports an error; failureText reads it
+	done      bool    // it is the end mark
+	final     bool    // it is the last of its answer, whether a reason is given or not
 	finish    []byte
 	abortText []byte // what came with an abort
 	model     []byte
@@ -23,7 +27,11 @@ type said struct {
 
 	completion, prompt, cached, thought probes.Optional[int]
 
-	accept probes.Optional[float64]
+	second  probes.Optional[int] // another count of what completion counts
+	created probes.Optional[int] // prompt tokens that the cache took
+
+	accept          probes.Optional[float64]
+	prefill, decode probes.Optional[time.Duration] // the server's own times
 }
 
 // piece is a part of the text of one choice.
@@ -65,5 +73,65 @@ func failure(s *jsonscan.Scanner) bool {
 func acceptLength(s *jsonscan.Scanner, out *said) {
 	if length, ok := s.Float(); ok && length > 0 {
 		out.accept = probes.Known(length)
+	}
+}
+
+// number takes a number. Null and the like leave it as it was.
+func number(s *jsonscan.Scanner, into *probes.Optional[float64]) {
+	if v, ok := s.Float(); ok {
+		*into = probes.Known(v)
+	}
+}
+
+// isTrue takes a value and reports whether it is the literal true.
+func isTrue(s *jsonscan.Scanner) bool {
+	yes := s.Peek() == 't'
+	s.Skip()
+	return yes
+}
+
+// memberString takes an object for one string in it.
+func memberString(s *jsonscan.Scanner, name string) (value []byte) {
+	if !s.Object() {
+		return nil
+	}
+	for key, ok := s.Key(); ok; key, ok = s.Key() {
+		if string(key) == name {
+			value, _ = s.String()
+		} else {
+			s.Skip()
+		}
+	}
+	return value
+}
+
+// addPiece takes a string of answer text.
+func (d *said) addPiece(s *jsonscan.Scanner) {
+	if raw, ok := s.String(); ok {
+		d.addText(raw)
+	}
+}
+
+// addText adds a raw string of answer text.
+func (d *said) addText(raw []byte) {
+	if len(raw) > 0 {
+		d.answer = true
+		d.pieces = append(d.pieces, piece{raw: raw})
+	}
+}
+
+// setChoice says which choice the pieces from first on belong to. Some servers write
+// the index behind the text.
+func (d *said) setChoice(first, index int) {
+	for i := first; i < len(d.pieces); i++ {
+		d.pieces[i].choice = index
+	}
+	d.choice = max(d.choice, index)
+}
+
+// takeFinish takes a finish reason; null and "" are none.
+func (d *said) takeFinish(s *jsonscan.Scanner) {
+	if raw, ok := s.String(); ok && len(raw) > 0 {
+		d.finish = raw
 	}
 }

@@ -5,11 +5,35 @@ import (
 	"github.com/inferbeat/inferbeat/probes/internal/jsonscan"
 )
 
+// ignoreEOS is what most engines know to force a length.
+var ignoreEOS = map[string]any{"ignore_eos": true}
+
 // sglangNative is SGLang's own /generate. Its text is cumulative, unless the
 // server runs with incremental output; its completion count always is.
 var sglangNative = dialect{
-	path: "/generate", port: 30000, tokenIDs: true, sampling: "sampling_params", lengthField: "max_new_tokens",
-	ignoreEOS: true, cumulative: true, flushPath: "/flush_cache", body: generateBody, parse: parseGenerate,
+	path: "/generate", port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", tokenize: textWays,
+	tokenIDs: true, sampling: "sampling_params", lengthField: "max_new_tokens", exact: ignoreEOS,
+	body: generateBody, lora: loraPath, cumulative: true, parse: parseGenerate,
+}
+
+// SGLang's OpenAI routes.
+var (
+	sglangText = dialect{
+		path: completionsPath, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", tokenize: textWays,
+		tokenIDs: true, lengthField: "max_tokens", exact: ignoreEOS, runningUsage: true,
+		body: completionsBody, lora: loraPath, parse: parseOpenAI,
+	}
+	sglangChat = dialect{
+		path: chatPath, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", tokenize: chatWays,
+		lengthField: "max_completion_tokens", exact: ignoreEOS, runningUsage: true,
+		body: chatBody, lora: loraPath, parse: parseOpenAI,
+	}
+)
+
+// loraPath names the adapter in a field of its own, beside the model.
+func loraPath(fields map[string]any, name string) error {
+	fields["lora_path"] = name
+	return nil
 }
 
 func generateBody(d *dialect, q question) map[string]any {
@@ -20,9 +44,6 @@ func generateBody(d *dialect, q question) map[string]any {
 		fields["input_ids"] = q.TokenIDs
 	} else {
 		fields["text"] = q.Prompt
-	}
-	if q.Sampling.LoRA != "" {
-		fields["lora_path"] = q.Sampling.LoRA
 	}
 	return fields
 }

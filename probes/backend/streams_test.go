@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,8 +30,13 @@ type expected struct {
 	TextLen int `json:"text_len"`
 }
 
-var kinds = map[string]string{
-	"sglang": "sglang", "sglang-incr": "sglang", "oai-chat": "vllm-chat", "oai-comp": "vllm",
+// kinds says which backends read a kind of stream. LMDeploy's own /generate looks like
+// SGLang's with incremental output, and whoever reads one reads the other.
+var kinds = map[string][]string{
+	"sglang": {"sglang"}, "sglang-incr": {"sglang"}, "lmdeploy": {"sglang"}, "triton": {"trt"}, "tgi": {"tgi"}, "llamacpp": {"llamacpp"},
+	"ollama": {"ollama"}, "anthropic": {"anthropic"}, "responses": {"openai-responses"},
+	"oai-chat": {"vllm-chat", "sglang-oai-chat", "openai-chat", "lmdeploy-chat", "trtllm-serve-chat", "dynamo"},
+	"oai-comp": {"vllm", "sglang-oai", "openai", "lmdeploy", "trtllm-serve", "truss"},
 }
 
 func optional(p *int) any {
@@ -59,33 +65,60 @@ func TestStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range table {
+		backends := kinds[want.Kind]
+		if len(backends) == 0 {
+			t.Errorf("%s: nobody reads the kind %q", name, want.Kind)
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			body := mustRead(t, "streams", name)
-			tg := target(kinds[want.Kind])
+			tg := target(backends[0])
 			tg.Model = ""
-			whole := once(t, tg, request(), sse(body))
+			whole := once(t, tg, request(), streamOf(body, name))
 			checkStream(t, name, want, whole)
 			whole = untimed(whole)
-
-			client := newClient(t, tg, &server{})
-			step := 1
-			if len(body) > 10000 {
-				step = len(body)/150 + 1
-			}
-			for at := 1; at < len(body); at += step {
-				if cut := untimed(readCut(client, request(), body[:at], body[at:])); !reflect.DeepEqual(whole, cut) {
-					t.Fatalf("cut at %d changes the reading (-whole +cut):\n%s", at, cmp.Diff(whole, cut))
+			for _, other := range backends[1:] {
+				tg.Backend = other
+				if rec := untimed(once(t, tg, request(), streamOf(body, name))); !reflect.DeepEqual(whole, rec) {
+					t.Errorf("%s reads otherwise than %s (-want +got):\n%s", other, backends[0], cmp.Diff(whole, rec))
 				}
 			}
-			var bytewise [][]byte
-			for i := 0; i < len(body); i += step {
-				bytewise = append(bytewise, body[i:min(i+step, len(body))])
-			}
-			if cut := untimed(readCut(client, request(), bytewise...)); !reflect.DeepEqual(whole, cut) {
-				t.Fatalf("reading byte by byte changes the reading (-whole +cut):\n%s", cmp.Diff(whole, cut))
-			}
+			tg.Backend = backends[0]
+			client := newClient(t, tg, &server{})
+			checkCuts(t, client, body, whole)
 		})
 	}
+}
+
+// checkCuts reads a body cut in two at every offset (in a long one, at 150 of them)
+// and byte by byte.
+func checkCuts(t *testing.T, client *Client, body []byte, whole probes.Record) {
+	t.Helper()
+	step := 1
+	if len(body) > 10000 {
+		step = len(body)/150 + 1
+	}
+	for at := 1; at < len(body); at += step {
+		if cut := untimed(readCut(client, request(), body[:at], body[at:])); !reflect.DeepEqual(whole, cut) {
+			t.Fatalf("cut at %d changes the reading (-whole +cut):\n%s", at, cmp.Diff(whole, cut))
+		}
+	}
+	var bytewise [][]byte
+	for i := 0; i < len(body); i += step {
+		bytewise = append(bytewise, body[i:min(i+step, len(body))])
+	}
+	if cut := untimed(readCut(client, request(), bytewise...)); !reflect.DeepEqual(whole, cut) {
+		t.Fatalf("reading byte by byte changes the reading (-whole +cut):\n%s", cmp.Diff(whole, cut))
+	}
+}
+
+// streamOf is a stream's body with the content type that its name tells.
+func streamOf(body []byte, name string) timeline {
+	tl := sse(body)
+	if strings.HasSuffix(name, ".ndjson") {
+		tl.header["Content-Type"] = "application/x-ndjson"
+	}
+	return tl
 }
 
 // untimed is what a record says of the answer whatever the pieces it came in.
@@ -93,7 +126,7 @@ func untimed(rec probes.Record) probes.Record {
 	same := probes.Record{
 		Outcome: rec.Outcome, Error: rec.Error, Flags: rec.Flags &^ probes.Coalesced, ExactOutput: rec.ExactOutput, PromptTokens: rec.PromptTokens,
 		CachedTokens: rec.CachedTokens, OutputTokens: rec.OutputTokens, OutputSource: rec.OutputSource, ReasoningTokens: rec.ReasoningTokens,
-		AcceptLength: rec.AcceptLength, Text: rec.Text, FinishReason: rec.FinishReason,
+		AcceptLength: rec.AcceptLength, ServerPrefill: rec.ServerPrefill, ServerDecode: rec.ServerDecode, Text: rec.Text, FinishReason: rec.FinishReason,
 	}
 	for _, c := range rec.Chunks {
 		same.Chunks = append(same.Chunks, probes.Chunk{Tokens: c.Tokens})
@@ -176,46 +209,86 @@ func TestStreamDetails(t *testing.T) {
 	}
 }
 
-// Bodies that real engines sent.
+// Bodies that real engines sent. Times are the engine's own, in milliseconds.
 func TestCaptured(t *testing.T) {
 	tests := []struct {
-		file    string
-		outcome probes.Outcome
-		chunks  int
-		out     any
-		cached  any
-		finish  string
+		file, backend   string
+		outcome         probes.Outcome
+		chunks          int
+		prompt, out     any
+		cached          any
+		accept          any
+		prefill, decode any
+		finish          string
 	}{
-		{"llama-server-v1_chat_usage.sse", probes.OK, 48, 48, 2, "length"},
-		{"llama-server-v1_chat.sse", probes.OK, 48, nil, nil, "length"},
-		{"llama-server-v1_completions_usage.sse", probes.OK, 48, 48, 7, "length"},
-		{"llama-server-v1_completions.sse", probes.OK, 48, 48, 3, "length"},
-		{"llama-server-v1_completions_stop.sse", probes.OK, 2, 3, 7, "stop"},
-		{"llama-server-speculative-v1_completions_usage.sse", probes.OK, 48, 48, 7, "length"},
-		{"llama-server-cancelled.sse", probes.Truncated, 100, nil, nil, ""},
-		{"ollama-v1_chat.sse", probes.OK, 22, 24, nil, "length"},
-		{"ollama-v1_chat_nousage.sse", probes.OK, 23, nil, nil, "length"},
-		{"ollama-v1_completions.sse", probes.OK, 8, 8, nil, "length"},
-		{"ollama-v1_completions_nousage.sse", probes.OK, 5, nil, nil, "length"},
-		{"ollama-v1_ignore_eos.sse", probes.OK, 198, 204, nil, "stop"},
-		{"ollama-v1_completions_truncated.sse", probes.Truncated, 31, nil, nil, ""},
+		{"llama-server-v1_chat_usage.sse", "openai-chat", probes.OK, 48, 16, 48, 2, nil, 1.176, 14.838, "length"},
+		{"llama-server-v1_chat.sse", "openai-chat", probes.OK, 48, 28, 48, 0, nil, 2.013, 16.306, "length"},
+		{"llama-server-v1_chat_timings.sse", "openai-chat", probes.OK, 16, 16, 16, 15, nil, 0.612, 11.213, "length"},
+		{"llama-server-v1_completions_usage.sse", "openai", probes.OK, 48, 8, 48, 7, nil, 0.5, 14.433, "length"},
+		{"llama-server-v1_completions.sse", "openai", probes.OK, 48, 8, 48, 3, nil, 55.67, 10.839, "length"},
+		{"llama-server-v1_completions_timings.sse", "openai", probes.OK, 24, 8, 24, 7, nil, 0.481, 5.469, "length"},
+		{"llama-server-v1_completions_stop.sse", "openai", probes.OK, 2, 8, 3, 7, nil, 0.536, 0.415, "stop"},
+		{"llama-server-v1_completions_n2.sse", "openai", probes.OK, 16, 8, 8, 7, nil, 0.704, 4.298, "length"},
+		{"llama-server-v1_completions_tokenids.sse", "openai", probes.OK, 8, 6, 8, 1, nil, 0.948, 1.621, "length"},
+		{"llama-server-speculative-v1_completions_usage.sse", "openai", probes.OK, 48, 8, 48, 7, 1.2, 0.577, 118.437, "length"},
+		{"llama-server-speculative-v1_completions.sse", "openai", probes.OK, 46, 8, 48, 0, 2.526315789473684, 1.439, 108.378, "length"},
+		{"llama-server-speculative-v1_completions_timings.sse", "openai", probes.OK, 24, 8, 24, 7, 1.2, 0.629, 51.448, "length"},
+		{"llama-server-speculative-v1_chat.sse", "openai-chat", probes.OK, 47, 28, 48, 0, 1.263157894736842, 2.863, 71.741, "length"},
+		{"llama-server-speculative-v1_chat_timings.sse", "openai-chat", probes.OK, 16, 16, 16, 15, 1.1428571428571428, 0.65, 30.725, "length"},
+		{"llama-server-speculative-v1_completions_n2.sse", "openai", probes.OK, 16, 8, 8, 7, 1.0, 0.717, 36.796, "length"},
+		{"llama-server-cancelled.sse", "openai", probes.Truncated, 100, nil, nil, nil, nil, nil, nil, ""},
+		{"llama-server-native_completion.sse", "llamacpp", probes.OK, 48, 8, 48, 7, nil, 0.615, 15.636, "limit"},
+		{"llama-server-native_completion_full.sse", "llamacpp", probes.OK, 16, 8, 16, 7, nil, 0.534, 6.944, "limit"},
+		{"llama-server-long_prefill_progress.sse", "llamacpp", probes.OK, 8, 1602, 8, 0, nil, 430.838, 5.164, "limit"},
+		{"llama-server-speculative-native_completion.sse", "llamacpp", probes.OK, 46, 8, 48, 7, 2.526315789473684, 0.835, 30.634, "limit"},
+		{"llama-server-speculative-native_completion_full.sse", "llamacpp", probes.OK, 15, 8, 16, 7, 1.4545454545454546, 0.724, 14.56, "limit"},
+		{"llama-server-speculative-long_prefill_progress.sse", "llamacpp", probes.OK, 8, 1602, 8, 0, 1.0, 558.028, 132.91, "limit"},
+		{"llama-server-cached_prefix2.sse", "openai", probes.OK, 8, 604, 8, 602, nil, 4.476, 3.799, "length"},
+		{"llama-server-anthropic_messages.sse", "anthropic", probes.OK, 16, 16, 16, 15, nil, nil, nil, "max_tokens"},
+		{"llama-server-speculative-anthropic_messages.sse", "anthropic", probes.OK, 16, 16, 16, 15, nil, nil, nil, "max_tokens"},
+		{"llama-server-v1_responses.sse", "openai-responses", probes.OK, 16, 16, 16, 15, nil, nil, nil, "completed"},
+		{"llama-server-speculative-v1_responses.sse", "openai-responses", probes.OK, 16, 16, 16, 15, nil, nil, nil, "completed"},
+		{"ollama-api_chat.ndjson", "ollama", probes.OK, 16, 13, 16, nil, nil, 391.39, 1753.624, "length"},
+		{"ollama-api_generate.ndjson", "ollama", probes.OK, 16, 13, 16, nil, nil, 258.685, 844.992, "length"},
+		{"ollama-v1_chat.sse", "openai-chat", probes.OK, 22, 16, 24, nil, nil, nil, nil, "length"},
+		{"ollama-v1_chat_nousage.sse", "openai-chat", probes.OK, 23, nil, nil, nil, nil, nil, nil, "length"},
+		{"ollama-v1_completions.sse", "openai", probes.OK, 8, 13, 8, nil, nil, nil, nil, "length"},
+		{"ollama-v1_completions_nousage.sse", "openai", probes.OK, 5, nil, nil, nil, nil, nil, nil, "length"},
+		{"ollama-v1_ignore_eos.sse", "openai", probes.OK, 198, 13, 204, nil, nil, nil, nil, "stop"},
+		{"ollama-v1_completions_truncated.sse", "openai", probes.Truncated, 31, nil, nil, nil, nil, nil, nil, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.file, func(t *testing.T) {
-			backend := "openai"
-			if strings.Contains(test.file, "_chat") {
-				backend = "openai-chat"
+			body := mustRead(t, "captured", test.file)
+			c := newClient(t, target(test.backend), &server{})
+			rec := readCut(c, request(), body)
+			type facts struct {
+				Outcome                     probes.Outcome
+				Chunks                      int
+				Prompt, Out, Cached, Accept any
+				Prefill, Decode             any
+				Finish                      string
 			}
-			c := newClient(t, target(backend), &server{})
-			rec := readCut(c, request(), mustRead(t, "captured", test.file))
-			if rec.Outcome != test.outcome || len(rec.Chunks) != test.chunks || known(rec.OutputTokens) != test.out ||
-				known(rec.CachedTokens) != test.cached || rec.FinishReason != test.finish {
-				t.Errorf("got %s, %d token events, %v tokens, %v cached, finish %q, want %s, %d, %v, %v, %q", rec.Outcome, len(rec.Chunks),
-					known(rec.OutputTokens), known(rec.CachedTokens), rec.FinishReason, test.outcome, test.chunks, test.out, test.cached, test.finish)
+			inMs := func(d probes.Optional[time.Duration]) any {
+				if v, ok := d.Get(); ok {
+					return float64(v.Microseconds()) / 1000
+				}
+				return nil
 			}
-			if !rec.Flags.Has(probes.OtherModel) {
-				t.Error("another model answered than the one asked for, and no flag says so")
+			want := facts{test.outcome, test.chunks, test.prompt, test.out, test.cached, test.accept, test.prefill, test.decode, test.finish}
+			got := facts{rec.Outcome, len(rec.Chunks), known(rec.PromptTokens), known(rec.OutputTokens), known(rec.CachedTokens), known(rec.AcceptLength),
+				inMs(rec.ServerPrefill), inMs(rec.ServerDecode), rec.FinishReason}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("facts (-want +got):\n%s", diff)
 			}
+			flags := probes.OtherModel | probes.Coalesced
+			if strings.HasSuffix(test.file, "_n2.sse") {
+				flags |= probes.CountMismatch // the engine counts each choice apart
+			}
+			if rec.Flags != flags {
+				t.Errorf("flags %v, want %v", rec.Flags.Names(), flags.Names())
+			}
+			checkCuts(t, c, body, untimed(rec))
 		})
 	}
 }

@@ -10,13 +10,17 @@ import (
 // A tokenizeWay is one form in which servers take a text to tokenize.
 type tokenizeWay func(c *Client, ctx context.Context, text string) ([]int, error)
 
-// textWays and chatWays are the forms in the order in which they are tried. The
-// counts must be those that the server itself will report for a prompt, or the
-// asked lengths would never be the served ones: special tokens are part of them,
-// and so is the chat template where the dialect has one.
+// The forms of each kind of dialect in the order in which they are tried. The counts
+// must be those that the server itself will report for a prompt, or the asked lengths
+// would never be the served ones: special tokens are part of them, and so is the chat
+// template where the dialect has one.
 var (
-	textWays = []tokenizeWay{tokenizePrompt, tokenizeContent}
-	chatWays = []tokenizeWay{tokenizeMessages, tokenizeTemplated, tokenizePrompt, tokenizeContent}
+	textWays       = []tokenizeWay{tokenizePrompt, tokenizeContent}
+	chatWays       = []tokenizeWay{tokenizeMessages, tokenizeTemplated, tokenizePrompt, tokenizeContent}
+	contentWays    = []tokenizeWay{tokenizeContent}
+	inputsWays     = []tokenizeWay{tokenizeInputs}
+	encodeWays     = []tokenizeWay{tokenizeEncode}
+	encodeChatWays = []tokenizeWay{tokenizeEncodeChat}
 )
 
 // Tokenize gives the token ids that the server counts for a prompt of that text,
@@ -24,9 +28,9 @@ var (
 // server cannot apply its template outside of a completion, the template is
 // missing from the count.
 func (c *Client) Tokenize(ctx context.Context, text string) ([]int, error) {
-	ways := textWays
-	if c.d.path == chatPath {
-		ways = chatWays
+	ways := c.d.tokenize
+	if len(ways) == 0 {
+		return nil, fmt.Errorf("tokenize: backend %s has no call for it", c.target.Backend)
 	}
 	if way := c.tokenizeWay.Load(); way > 0 {
 		ways = ways[way-1 : way]
@@ -63,7 +67,7 @@ func tokenizeContent(c *Client, ctx context.Context, text string) ([]int, error)
 // tokenizeMessages lets the server apply its chat template, as vLLM and newer
 // SGLang can.
 func tokenizeMessages(c *Client, ctx context.Context, text string) ([]int, error) {
-	return c.tokens(ctx, text, c.named(map[string]any{"messages": oneMessage(text), "add_generation_prompt": true}))
+	return c.tokens(ctx, text, c.named(map[string]any{"messages": userMessage(text), "add_generation_prompt": true}))
 }
 
 // tokenizeTemplated asks llama.cpp for the rendered template first.
@@ -71,7 +75,7 @@ func tokenizeTemplated(c *Client, ctx context.Context, text string) ([]int, erro
 	var rendered struct {
 		Prompt string `json:"prompt"`
 	}
-	if err := c.call(ctx, http.MethodPost, "/apply-template", map[string]any{"messages": oneMessage(text)}, &rendered); err != nil {
+	if err := c.call(ctx, http.MethodPost, "/apply-template", map[string]any{"messages": userMessage(text)}, &rendered); err != nil {
 		return nil, err
 	}
 	if rendered.Prompt == "" {
@@ -80,8 +84,34 @@ func tokenizeTemplated(c *Client, ctx context.Context, text string) ([]int, erro
 	return c.tokens(ctx, text, map[string]any{"content": rendered.Prompt, "add_special": true, "parse_special": true})
 }
 
-func oneMessage(text string) []map[string]any {
-	return []map[string]any{{"role": "user", "content": text}}
+// tokenizeInputs is TGI's form.
+func tokenizeInputs(c *Client, ctx context.Context, text string) ([]int, error) {
+	var reply []tokenID
+	if err := c.call(ctx, http.MethodPost, "/tokenize", map[string]any{"inputs": text}, &reply); err != nil {
+		return nil, err
+	}
+	return plainIDs(reply, text)
+}
+
+// tokenizeEncode is LMDeploy's form.
+func tokenizeEncode(c *Client, ctx context.Context, text string) ([]int, error) {
+	return c.encode(ctx, text, false)
+}
+
+// tokenizeEncodeChat lets LMDeploy apply its chat template.
+func tokenizeEncodeChat(c *Client, ctx context.Context, text string) ([]int, error) {
+	return c.encode(ctx, text, true)
+}
+
+func (c *Client) encode(ctx context.Context, text string, template bool) ([]int, error) {
+	var reply struct {
+		IDs []tokenID `json:"input_ids"`
+	}
+	body := map[string]any{"input": text, "do_preprocess": template, "add_bos": true}
+	if err := c.call(ctx, http.MethodPost, "/v1/encode", body, &reply); err != nil {
+		return nil, err
+	}
+	return plainIDs(reply.IDs, text)
 }
 
 func (c *Client) tokens(ctx context.Context, text string, body map[string]any) ([]int, error) {
@@ -91,11 +121,15 @@ func (c *Client) tokens(ctx context.Context, text string, body map[string]any) (
 	if err := c.call(ctx, http.MethodPost, "/tokenize", body, &reply); err != nil {
 		return nil, err
 	}
-	if len(reply.Tokens) == 0 && text != "" {
+	return plainIDs(reply.Tokens, text)
+}
+
+func plainIDs(tokens []tokenID, text string) ([]int, error) {
+	if len(tokens) == 0 && text != "" {
 		return nil, fmt.Errorf("%w: no tokens", errNotFound)
 	}
-	ids := make([]int, len(reply.Tokens))
-	for i, id := range reply.Tokens {
+	ids := make([]int, len(tokens))
+	for i, id := range tokens {
 		ids[i] = int(id)
 	}
 	return ids, nil

@@ -1,0 +1,15 @@
+package backend
+
+// vLLM's OpenAI routes.
+var (
+	vllmText = dialect{
+		path: completionsPath, port: 8000, modelsPath: modelsPath, flushPath: "/reset_prefix_cache", tokenize: textWays,
+		tokenIDs: true, lengthField: "max_tokens", exact: ignoreEOS, runningUsage: true,
+		body: completionsBody, lora: loraModel, parse: parseOpenAI,
+	}
+	vllmChat = dialect{
+		path: chatPath, port: 8000, modelsPath: modelsPath, flushPath: "/reset_prefix_cache", tokenize: chatWays,
+		lengthField: "max_completion_tokens", exact: ignoreEOS, runningUsage: true,
+		body: chatBody, lora: loraModel, parse: parseOpenAI,
+	}
+)
