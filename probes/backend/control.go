@@ -98,35 +98,40 @@ func (t *tokenID) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*int)(t))
 }
 
+// Get reads a page of the target's own API or metrics, with the headers and the key of
+// any request, within 30 s. It answers whatever the status is; an error says that there
+// was no answer, or none that ends within maxBytes. Redirects are followed as the
+// target's options say, but never to another host. The path may have a query; it lies
+// beside /v1 of the base URL unless it starts with it.
+func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (status int, header http.Header, body []byte, err error) {
+	resp, body, err := c.converse(ctx, http.MethodGet, path, nil, maxBytes)
+	if resp == nil {
+		return 0, nil, nil, fmt.Errorf("get %s: %w", withoutQuery(path), err)
+	}
+	if err != nil {
+		err = fmt.Errorf("get %s: %w", withoutQuery(path), err)
+	}
+	return resp.StatusCode, resp.Header, body, err
+}
+
 // call makes one exchange beside the measurement and decodes its JSON answer into
 // reply, unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, body, reply any) error {
-	ctx, cancel := context.WithTimeout(ctx, controlTime)
-	defer cancel()
-	url, err := engineURL(c.target.BaseURL, path)
-	if err != nil {
-		return err
-	}
-	req := &wire.Request{Method: method, URL: url, Header: c.header.Clone()}
-	req.Header.Set("Accept", "*/*")
+	var question []byte
 	if body != nil {
-		if req.Body, err = json.Marshal(body); err != nil {
+		var err error
+		if question, err = json.Marshal(body); err != nil {
 			return fmt.Errorf("encode request: %w", err)
 		}
 	}
-	resp, err := c.wire.Do(ctx, probes.NewClock(), req)
-	if err != nil {
-		return c.cleaned(err)
-	}
-	text, err := io.ReadAll(io.LimitReader(resp, maxControlBody+1))
-	resp.Close(err == nil && len(text) <= maxControlBody)
+	resp, text, err := c.converse(ctx, method, path, question, maxControlBody)
 	switch {
+	case resp == nil:
+		return err
 	case resp.StatusCode/100 != 2:
 		return &statusError{resp.StatusCode, c.printable(failureText(text), "")}
 	case err != nil:
-		return c.cleaned(err)
-	case len(text) > maxControlBody:
-		return fmt.Errorf("read answer: larger than %d bytes", maxControlBody)
+		return err
 	case reply == nil:
 		return nil
 	}
@@ -134,6 +139,33 @@ func (c *Client) call(ctx context.Context, method, path string, body, reply any)
 		return fmt.Errorf("read answer: not the expected JSON: %w", err)
 	}
 	return nil
+}
+
+// converse is such an exchange: its answer and the body, which is at most limit bytes.
+// With an error there may be an answer, and the part of its body that had come.
+func (c *Client) converse(ctx context.Context, method, path string, question []byte, limit int64) (*wire.Response, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, controlTime)
+	defer cancel()
+	url, err := engineURL(c.target.BaseURL, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	req := &wire.Request{Method: method, URL: url, Header: c.header.Clone(), Body: question, SameHost: true}
+	req.Header.Set("Accept", "*/*")
+	resp, err := c.wire.Do(ctx, probes.NewClock(), req)
+	if err != nil {
+		return nil, nil, c.cleaned(err)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp, limit+1))
+	tooLong := int64(len(body)) > limit
+	resp.Close(err == nil && !tooLong)
+	switch {
+	case err != nil:
+		return resp, body, c.cleaned(err)
+	case tooLong:
+		return resp, body[:limit], fmt.Errorf("read answer: larger than %d bytes", limit)
+	}
+	return resp, body, nil
 }
 
 // cleaned is an error whose text holds no secret and whose chain is kept.

@@ -61,6 +61,94 @@ func TestModelErrors(t *testing.T) {
 	}
 }
 
+func TestModelOfOtherEngines(t *testing.T) {
+	s := &server{reply: map[string]timeline{"/info": answer(200, 0, "application/json", `{"model_id":"org/demo","version":"3.3.4"}`)}}
+	if got, err := newClient(t, target("tgi"), s).Model(t.Context()); got != "org/demo" || err != nil {
+		t.Errorf("Model() of tgi = %q, %v", got, err)
+	}
+	for _, name := range []string{"trt", "truss"} {
+		s := &server{}
+		want := "list models: backend " + name + " has no call for it; name the model in the config"
+		if got, err := newClient(t, target(name), s).Model(t.Context()); err == nil || err.Error() != want || s.conns != 0 {
+			t.Errorf("Model() of %s = %q, %v with %d connections, want %q", name, got, err, s.conns, want)
+		}
+		want = "tokenize: backend " + name + " has no call for it"
+		if _, err := newClient(t, target(name), s).Tokenize(t.Context(), "a"); err == nil || err.Error() != want || s.conns != 0 {
+			t.Errorf("Tokenize() of %s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+func TestGet(t *testing.T) {
+	tg := target("anthropic")
+	tg.BaseURL = "http://engine:8000/team/v1"
+	tg.Connection.APIKey = "sk-KEYSECRET-7f"
+	s := &server{reply: map[string]timeline{
+		"/team/metrics":  answer(200, 0, "text/plain; version=0.0.4", "vllm:x 1\n", "X-A", "b"),
+		"/team/v1/loads": answer(503, 0, "application/json", `{"error":"starting"}`),
+		"/team/cut":      {200, map[string]string{"Content-Type": "text/plain"}, []step{{data: []byte("part")}, {end: "rst"}}},
+	}}
+	c := newClient(t, tg, s)
+	tests := []struct {
+		path   string
+		limit  int64
+		status int
+		body   string
+		text   string // of the error
+	}{
+		{"/metrics", 9, 200, "vllm:x 1\n", ""},
+		{"/metrics", 8, 200, "vllm:x 1", "get /metrics: read answer: larger than 8 bytes"},
+		{"/v1/loads?include=core", 100, 503, `{"error":"starting"}`, ""},
+		{"/cut?token=QUERYSECRET-7f", 100, 200, "part", "get /cut: read body: unexpected EOF"},
+	}
+	for _, test := range tests {
+		status, header, body, err := c.Get(t.Context(), test.path, test.limit)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if status != test.status || string(body) != test.body || text != test.text {
+			t.Errorf("Get(%q, %d) = %d, %q, %v, want %d, %q, %q", test.path, test.limit, status, body, err, test.status, test.body, test.text)
+		}
+		if test.path == "/metrics" && header.Get("X-A") != "b" {
+			t.Errorf("header %v", header)
+		}
+		seen := s.seen[len(s.seen)-1]
+		if seen.Method != "GET" || len(seen.body) != 0 || seen.Header.Get("X-Api-Key") != "sk-KEYSECRET-7f" || seen.Header.Get("Accept") != "*/*" {
+			t.Errorf("%s was asked for by %s with %v", test.path, seen.Method, seen.Header)
+		}
+	}
+	if got := s.seen[2].URL.RawQuery; got != "include=core" {
+		t.Errorf("query %q", got)
+	}
+}
+
+func TestGetNeverLeavesTheHost(t *testing.T) {
+	tg := target("vllm")
+	tg.Connection.FollowRedirects = true
+	s := &server{reply: map[string]timeline{
+		"/metrics":  answer(307, 0, "text/plain", "", "Location", "/metrics/"),
+		"/metrics/": answer(307, 0, "text/plain", "", "Location", "http://elsewhere/metrics"),
+	}}
+	status, header, _, err := newClient(t, tg, s).Get(t.Context(), "/metrics", 100)
+	if status != 307 || header.Get("Location") != "http://elsewhere/metrics" || err != nil || len(s.seen) != 2 || s.seen[1].Host != "engine:8000" {
+		t.Errorf("Get = %d, %v, %v after %d requests, want the second redirect", status, header, err, len(s.seen))
+	}
+}
+
+func TestGetGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answers: []timeline{{200, nil, []step{{at: time.Hour, end: "close"}}}}}
+		c := newClient(t, target("vllm"), s)
+		began := time.Now()
+		status, _, _, err := c.Get(t.Context(), "/metrics", 100)
+		if status != 200 || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 30*time.Second {
+			t.Errorf("Get = %d, %v after %v, want the head and a deadline after 30s", status, err, time.Since(began))
+		}
+		time.Sleep(2 * time.Hour)
+	})
+}
+
 func TestModelGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{answers: []timeline{{200, nil, []step{{at: time.Hour, end: "close"}}}}}
@@ -98,6 +186,13 @@ func TestTokenize(t *testing.T) {
 		{"chat template by messages", "vllm-chat", []timeline{tokens}, []int{5, 6}, []map[string]any{messages}, 1},
 		{"chat template by llama.cpp", "openai-chat", []timeline{empty, answer(200, 0, "application/json", `{"prompt":"<|user|>The license<|end|>"}`), tokens}, []int{5, 6},
 			[]map[string]any{messages, template, {"content": "<|user|>The license<|end|>", "add_special": true, "parse_special": true}}, 2},
+		{"TGI", "tgi", []timeline{answer(200, 0, "application/json", `[{"id":5,"text":"The","start":0,"stop":3},{"id":6,"text":" license","start":3,"stop":11}]`)},
+			[]int{5, 6}, []map[string]any{{"inputs": text}}, 1},
+		{"LMDeploy", "lmdeploy", []timeline{answer(200, 0, "application/json", `{"input_ids":[5,6],"length":2}`)}, []int{5, 6},
+			[]map[string]any{{"input": text, "do_preprocess": false, "add_bos": true}}, 1},
+		{"LMDeploy with its template", "lmdeploy-chat", []timeline{answer(200, 0, "application/json", `{"input_ids":[1,5,6],"length":3}`)}, []int{1, 5, 6},
+			[]map[string]any{{"input": text, "do_preprocess": true, "add_bos": true}}, 1},
+		{"llama.cpp by its own name", "llamacpp", []timeline{tokens}, []int{5, 6}, []map[string]any{content}, 1},
 		{"chat without a way to its template", "sglang-oai-chat", []timeline{refused, missing, tokens}, []int{5, 6}, []map[string]any{messages, template, prompt}, 1},
 	}
 	for _, test := range tests {

@@ -80,7 +80,7 @@ func connectionLost(err error) bool {
 }
 
 // retryAfter reads how long the server asks to be left alone. now is used for an
-// HTTP date when the server did not send its own.
+// instant when the server did not send its own time with it.
 func retryAfter(h http.Header, now func() time.Time) probes.Optional[time.Duration] {
 	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil && ms >= 0 && ms < 1e12 {
 		return probes.Known(time.Duration(ms * float64(time.Millisecond)))
@@ -92,14 +92,49 @@ func retryAfter(h http.Header, now func() time.Time) probes.Optional[time.Durati
 		}
 		return probes.Optional[time.Duration]{}
 	}
-	until, err := http.ParseTime(value)
-	if err != nil {
-		return probes.Optional[time.Duration]{}
+	if until, err := http.ParseTime(value); err == nil {
+		return probes.Known(max(until.Sub(serverTime(h, now)), 0))
 	}
-	// Both instants from the server's clock, so that ours need not agree with it.
-	from, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		from = now()
+	return limitReset(h, now)
+}
+
+// serverTime is the server's own time, so that ours need not agree with it.
+func serverTime(h http.Header, now func() time.Time) time.Time {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		return date
 	}
-	return probes.Known(max(until.Sub(from), 0))
+	return now()
+}
+
+// rateLimits are the headers of the limits that a server may keep: what remains, and
+// when it is filled up again, as a duration (OpenAI) or an instant (Anthropic).
+var rateLimits = [][2]string{
+	{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
+	{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
+	{"Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
+	{"Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
+	{"Anthropic-Ratelimit-Input-Tokens-Remaining", "Anthropic-Ratelimit-Input-Tokens-Reset"},
+	{"Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
+}
+
+// limitReset is when the last of the limits that are used up is filled again.
+func limitReset(h http.Header, now func() time.Time) (wait probes.Optional[time.Duration]) {
+	for _, limit := range rateLimits {
+		if strings.TrimSpace(h.Get(limit[0])) != "0" {
+			continue
+		}
+		reset := strings.TrimSpace(h.Get(limit[1]))
+		left, err := time.ParseDuration(reset)
+		if err != nil {
+			until, err := time.Parse(time.RFC3339, reset)
+			if err != nil {
+				continue
+			}
+			left = until.Sub(serverTime(h, now))
+		}
+		if longest, _ := wait.Get(); !wait.IsKnown() || left > longest {
+			wait = probes.Known(max(left, 0))
+		}
+	}
+	return wait
 }

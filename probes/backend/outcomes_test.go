@@ -351,6 +351,13 @@ func TestRetryAfter(t *testing.T) {
 		{http.Header{"Retry-After": {"Mon, 30 Nov 2026 12:00:30 GMT"}}, 30 * time.Second},
 		{http.Header{"Retry-After": {"Mon, 30 Nov 2026 11:00:00 GMT"}}, time.Duration(0)},
 		{http.Header{"Retry-After": {"Mon, 30 Nov 2026 09:00:07 GMT"}, "Date": {"Mon, 30 Nov 2026 09:00:00 GMT"}}, 7 * time.Second},
+		{http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"59.8s"}, "X-Ratelimit-Remaining-Tokens": {"7"}, "X-Ratelimit-Reset-Tokens": {"6m0s"}}, 59800 * ms},
+		{http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"1s"}, "X-Ratelimit-Remaining-Tokens": {"0"}, "X-Ratelimit-Reset-Tokens": {"6m0s"}}, 6 * time.Minute},
+		{http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"-1s"}}, time.Duration(0)},
+		{http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"-1"}}, nil},
+		{http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"20s"}, "Retry-After": {"3"}}, 3 * time.Second},
+		{http.Header{"Anthropic-Ratelimit-Requests-Remaining": {"0"}, "Anthropic-Ratelimit-Requests-Reset": {"2026-11-30T12:00:12Z"}}, 12 * time.Second},
+		{http.Header{"Anthropic-Ratelimit-Output-Tokens-Remaining": {"0"}, "Anthropic-Ratelimit-Output-Tokens-Reset": {"2026-11-30T09:00:12Z"}, "Date": {"Mon, 30 Nov 2026 09:00:00 GMT"}}, 12 * time.Second},
 	}
 	for _, test := range tests {
 		if got := known(retryAfter(test.header, now)); got != test.want {

@@ -171,75 +171,187 @@ func sent(t *testing.T, tg probes.Target, req *probes.Request) seenRequest {
 
 type object = map[string]any
 
+// What each backend is asked: a body, and what changes in it (nil: the field goes) with
+// an adapter, without a stream, with a prompt of ids, and without a forced length.
 func TestRequestBodies(t *testing.T) {
+	const prompt = "Say <something> & more."
 	usage := object{"include_usage": true}
 	running := object{"include_usage": true, "continuous_usage_stats": true}
-	message := []any{object{"role": "user", "content": "Say <something> & more."}}
-	tests := []struct {
-		backend, path string
-		body          object
-		ids           object // body when the prompt is given as ids
-		lora          object // what changes with an adapter
-	}{
-		{"sglang", "/generate",
-			object{"text": "Say <something> & more.", "sampling_params": object{"temperature": 0.5, "top_p": 0.9, "max_new_tokens": 64.0, "ignore_eos": true}, "stream": true},
-			object{"input_ids": []any{3.0, 5.0}}, object{"lora_path": "adapter"}},
-		{"sglang-oai", "/v1/completions",
-			object{"model": "demo-8b", "prompt": "Say <something> & more.", "temperature": 0.5, "top_p": 0.9, "max_tokens": 64.0, "ignore_eos": true, "stream": true, "stream_options": running},
-			object{"prompt": []any{3.0, 5.0}}, object{"lora_path": "adapter"}},
-		{"sglang-oai-chat", "/v1/chat/completions",
-			object{"model": "demo-8b", "messages": message, "temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 64.0, "ignore_eos": true, "stream": true, "stream_options": running},
-			nil, object{"lora_path": "adapter"}},
-		{"vllm", "/v1/completions",
-			object{"model": "demo-8b", "prompt": "Say <something> & more.", "temperature": 0.5, "top_p": 0.9, "max_tokens": 64.0, "ignore_eos": true, "stream": true, "stream_options": running},
-			object{"prompt": []any{3.0, 5.0}}, object{"model": "adapter"}},
-		{"vllm-chat", "/v1/chat/completions",
-			object{"model": "demo-8b", "messages": message, "temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 64.0, "ignore_eos": true, "stream": true, "stream_options": running},
-			nil, object{"model": "adapter"}},
-		{"openai", "/v1/completions",
-			object{"model": "demo-8b", "prompt": "Say <something> & more.", "temperature": 0.5, "top_p": 0.9, "max_tokens": 64.0, "stream": true, "stream_options": usage},
-			object{"prompt": []any{3.0, 5.0}}, object{"model": "adapter"}},
-		{"openai-chat", "/v1/chat/completions",
-			object{"model": "demo-8b", "messages": message, "temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 64.0, "stream": true, "stream_options": usage},
-			nil, object{"model": "adapter"}},
+	message := []any{object{"role": "user", "content": prompt}}
+	ids := []any{3.0, 5.0}
+	text := func(length string, more object) object {
+		body := object{"model": "demo-8b", "prompt": prompt, "temperature": 0.5, "top_p": 0.9, length: 64.0, "stream": true}
+		maps.Copy(body, more)
+		return body
 	}
+	chat := func(length string, more object) object {
+		body := object{"model": "demo-8b", "messages": message, "temperature": 0.5, "top_p": 0.9, length: 64.0, "stream": true}
+		maps.Copy(body, more)
+		return body
+	}
+	whole := object{"stream": false, "stream_options": nil}
+	free := object{"ignore_eos": nil}
+	promptIDs, loraModel, loraPath := object{"prompt": ids}, object{"model": "7"}, object{"lora_path": "7"}
+	params := object{"temperature": 0.5, "top_p": 0.9, "max_new_tokens": 64.0}
+	forced := maps.Clone(params)
+	forced["ignore_eos"] = true
+	tgiParams := func(more object) object {
+		body := object{"details": true, "return_full_text": false, "do_sample": true}
+		maps.Copy(body, params)
+		maps.Copy(body, more)
+		return body
+	}
+	tests := []struct {
+		backend, path              string
+		body                       object
+		lora, whole, ids, unforced object
+	}{
+		{"sglang", "/generate", object{"text": prompt, "sampling_params": forced, "stream": true},
+			loraPath, object{"stream": false}, object{"text": nil, "input_ids": ids}, object{"sampling_params": params}},
+		{"sglang-oai", "/v1/completions", text("max_tokens", object{"ignore_eos": true, "stream_options": running}), loraPath, whole, promptIDs, free},
+		{"sglang-oai-chat", "/v1/chat/completions", chat("max_completion_tokens", object{"ignore_eos": true, "stream_options": running}), loraPath, whole, nil, free},
+		{"vllm", "/v1/completions", text("max_tokens", object{"ignore_eos": true, "stream_options": running}), loraModel, whole, promptIDs, free},
+		{"vllm-chat", "/v1/chat/completions", chat("max_completion_tokens", object{"ignore_eos": true, "stream_options": running}), loraModel, whole, nil, free},
+		{"lmdeploy", "/v1/completions", text("max_completion_tokens", object{"ignore_eos": true, "stream_options": usage}), loraModel, whole, nil, free},
+		{"lmdeploy-chat", "/v1/chat/completions", chat("max_completion_tokens", object{"ignore_eos": true, "stream_options": usage}),
+			loraModel, whole, object{"messages": []any{}, "input_ids": ids}, free},
+		{"trt", "/v2/models/ensemble/generate_stream", object{"text_input": prompt, "temperature": 0.5, "top_p": 0.9, "max_tokens": 64.0, "min_length": 64.0,
+			"min_tokens": 64.0, "end_id": 1048576.0, "stream": true},
+			object{"lora_task_id": 7.0}, object{"stream": false}, nil, object{"min_length": nil, "min_tokens": nil, "end_id": nil}},
+		{"trtllm-serve", "/v1/completions", text("max_tokens", object{"ignore_eos": true, "stream_options": running}), loraModel, whole, promptIDs, free},
+		{"trtllm-serve-chat", "/v1/chat/completions", chat("max_completion_tokens", object{"ignore_eos": true, "stream_options": running}), loraModel, whole, nil, free},
+		{"truss", "/v1/models/model:predict", text("max_tokens", object{"ignore_eos": true}), loraModel, object{"stream": false}, nil, free},
+		{"tgi", "/generate_stream", object{"inputs": prompt, "parameters": tgiParams(nil), "stream": true},
+			object{"parameters": tgiParams(object{"adapter_id": "7"})}, object{"stream": false}, nil, object{}},
+		{"llamacpp", "/completion", text("n_predict", object{"ignore_eos": true}),
+			object{"lora": []any{object{"id": 7.0, "scale": 1.0}}}, object{"stream": false}, promptIDs, free},
+		{"ollama", "/api/chat", object{"model": "demo-8b", "messages": message, "options": object{"temperature": 0.5, "top_p": 0.9, "num_predict": 64.0}, "stream": true},
+			loraModel, object{"stream": false}, nil, object{}},
+		{"dynamo", "/v1/chat/completions", chat("max_completion_tokens", object{"ignore_eos": true, "stream_options": usage}),
+			loraModel, whole, object{"nvext": object{"token_data": ids}}, free},
+		{"openai", "/v1/completions", text("max_tokens", object{"stream_options": usage}), loraModel, whole, promptIDs, object{}},
+		{"openai-chat", "/v1/chat/completions", chat("max_completion_tokens", object{"stream_options": usage}), loraModel, whole, nil, object{}},
+		{"openai-responses", "/v1/responses", object{"model": "demo-8b", "input": prompt, "store": false, "temperature": 0.5, "top_p": 0.9, "max_output_tokens": 64.0, "stream": true},
+			loraModel, object{"stream": false}, nil, object{}},
+		{"anthropic", "/v1/messages", chat("max_tokens", nil), loraModel, object{"stream": false}, nil, object{}},
+	}
+	covered := []string{"sglang-native"}
 	for _, test := range tests {
+		covered = append(covered, test.backend)
 		t.Run(test.backend, func(t *testing.T) {
 			req := request()
-			req.Prompt = "Say <something> & more."
+			req.Prompt = prompt
 			req.Sampling.Temperature, req.Sampling.TopP, req.Sampling.IgnoreEOS = 0.5, probes.Known(0.9), true
-			check := func(what string, want object) seenRequest {
+			check := func(what string, change object, r probes.Request) seenRequest {
 				t.Helper()
-				got := sent(t, target(test.backend), req)
+				want := maps.Clone(test.body)
+				maps.Copy(want, change)
+				maps.DeleteFunc(want, func(_ string, value any) bool { return value == nil })
+				got := sent(t, target(test.backend), &r)
 				if diff := cmp.Diff(want, got.fields(t)); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", what, diff)
 				}
 				return got
 			}
-			changed := func(change object, without ...string) object {
-				want := maps.Clone(test.body)
-				maps.Copy(want, change)
-				for _, name := range without {
-					delete(want, name)
-				}
-				return want
-			}
-			got := check("body", test.body)
+			got := check("body", nil, *req)
 			if got.Method != "POST" || got.URL.Path != test.path || got.ContentLength != int64(len(got.body)) {
 				t.Errorf("%s %s of %d bytes, want POST %s", got.Method, got.URL.Path, got.ContentLength, test.path)
 			}
 			if strings.Contains(string(got.body), `\u003c`) {
 				t.Errorf("the body is longer than it has to be: %s", got.body)
 			}
-			req.Sampling.LoRA = "adapter"
-			check("body with adapter", changed(test.lora))
-			req.Sampling.LoRA, req.Sampling.Stream = "", false
-			check("body without stream", changed(object{"stream": false}, "stream_options"))
+			other := *req
+			other.Sampling.LoRA = "7"
+			check("body with adapter", test.lora, other)
+			other = *req
+			other.Sampling.Stream = false
+			got = check("body without stream", test.whole, other)
+			if path := strings.TrimSuffix(test.path, "_stream"); got.URL.Path != path {
+				t.Errorf("asked without a stream at %s, want %s", got.URL.Path, path)
+			}
+			other = *req
+			other.Sampling.IgnoreEOS = false
+			check("body without a forced length", test.unforced, other)
+			if AcceptsTokenIDs(test.backend) != (test.ids != nil) {
+				t.Errorf("AcceptsTokenIDs = %v", AcceptsTokenIDs(test.backend))
+			}
 			if test.ids != nil {
-				req.Sampling.Stream, req.TokenIDs = true, []int{3, 5}
-				check("body with token ids", changed(test.ids, slices.DeleteFunc([]string{"text"}, func(string) bool { return test.backend != "sglang" })...))
+				other = *req
+				other.TokenIDs = []int{3, 5}
+				check("body with token ids", test.ids, other)
 			}
 		})
+	}
+	slices.Sort(covered)
+	if diff := cmp.Diff(Names(), covered); diff != "" {
+		t.Errorf("backends with a body under test (-want +got):\n%s", diff)
+	}
+}
+
+// Greedy decoding as each engine takes it: some refuse a temperature of 0.
+func TestGreedy(t *testing.T) {
+	tests := []struct {
+		backend string
+		top     float64
+		want    object
+	}{
+		{"trt", 1, object{"text_input": "Say something.", "temperature": 1e-6, "top_p": 1.0, "max_tokens": 64.0, "stream": true}},
+		{"tgi", 1, object{"inputs": "Say something.", "stream": true,
+			"parameters": object{"details": true, "return_full_text": false, "do_sample": false, "max_new_tokens": 64.0}}},
+		{"llamacpp", 1, object{"model": "demo-8b", "prompt": "Say something.", "temperature": 0.0, "top_p": 1.0, "n_predict": 64.0, "stream": true}},
+	}
+	for _, test := range tests {
+		req := request()
+		req.Sampling.TopP = probes.Known(test.top)
+		if diff := cmp.Diff(test.want, sent(t, target(test.backend), req).fields(t)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.backend, diff)
+		}
+	}
+}
+
+// Whether a length is forced is read back from the finished body.
+func TestForcedLength(t *testing.T) {
+	tests := []struct {
+		backend string
+		extra   object
+		want    int
+	}{
+		{"vllm", nil, 64},
+		{"vllm", object{"max_tokens": 32}, 32},
+		{"vllm", object{"max_tokens": 32.0}, 32},
+		{"vllm", object{"max_tokens": int64(32)}, 32},
+		{"vllm", object{"max_tokens": "many"}, 0},
+		{"vllm", object{"ignore_eos": false}, 0},
+		{"sglang", object{"sampling_params": object{"max_new_tokens": 5}}, 5},
+		{"trt", nil, 64},
+		{"trt", object{"end_id": 2}, 0},
+		{"llamacpp", nil, 64},
+		{"tgi", nil, 0},
+		{"ollama", object{"ignore_eos": true}, 0},
+		{"anthropic", nil, 0},
+	}
+	for _, test := range tests {
+		req := request()
+		req.Sampling.IgnoreEOS, req.Sampling.ExtraBody = true, test.extra
+		asked, err := dialects[test.backend].encode(question{req, "m"})
+		if err != nil || asked.forced != test.want {
+			t.Errorf("%s with %v: forced %d, %v, want %d", test.backend, test.extra, asked.forced, err, test.want)
+		}
+	}
+}
+
+func TestAdapterThatIsNoNumber(t *testing.T) {
+	for backend, text := range map[string]string{
+		"trt":      `choose lora adapter "poet": this server knows adapters by number, its lora_task_id`,
+		"llamacpp": `choose lora adapter "poet": this server knows adapters by number, its id in GET /lora-adapters`,
+	} {
+		s := &server{}
+		req := request()
+		req.Sampling.LoRA = "poet"
+		rec := newClient(t, target(backend), s).Do(t.Context(), probes.NewClock(), req, 0)
+		if rec.Outcome != probes.Dropped || rec.Error != text || s.conns != 0 {
+			t.Errorf("%s: got %s %q, want dropped %q", backend, rec.Outcome, rec.Error, text)
+		}
 	}
 }
 
@@ -286,6 +398,56 @@ func TestHeaders(t *testing.T) {
 	got = sent(t, tg, request()).Header
 	if got.Get("Authorization") != "Basic x" || got.Get("User-Agent") != "mine/1" {
 		t.Errorf("the user's headers lost: %v", got)
+	}
+}
+
+// Where a dialect has its own way to say who asks, and what the user can change of it.
+func TestHeadersOfDialects(t *testing.T) {
+	for _, name := range Names() {
+		tg := target(name)
+		tg.Connection.APIKey = "sk-1"
+		got := sent(t, tg, request()).Header
+		want := map[string]string{"Authorization": "Bearer sk-1", "X-Api-Key": "", "Anthropic-Version": "", "Accept": "text/event-stream"}
+		switch name {
+		case "anthropic":
+			want = map[string]string{"Authorization": "", "X-Api-Key": "sk-1", "Anthropic-Version": "2023-06-01", "Accept": "text/event-stream"}
+		case "ollama":
+			want["Accept"] = "application/x-ndjson"
+		}
+		for header, value := range want {
+			if got.Get(header) != value {
+				t.Errorf("%s: header %s is %q, want %q", name, header, got.Get(header), value)
+			}
+		}
+	}
+	tg := target("anthropic")
+	tg.Connection.Headers = map[string]probes.Secret{"Anthropic-Version": "2099-01-01", "Authorization": "Bearer sk-2"}
+	got := sent(t, tg, request()).Header
+	if got.Get("Anthropic-Version") != "2099-01-01" || got.Get("Authorization") != "Bearer sk-2" || got.Get("X-Api-Key") != "" {
+		t.Errorf("the user's headers lost: %v", got)
+	}
+}
+
+// A redirect to another host is followed without anything that tells who asks, in
+// every dialect.
+func TestRedirectsCarryNoKey(t *testing.T) {
+	for _, name := range Names() {
+		tg := target(name)
+		tg.Connection.APIKey, tg.Connection.FollowRedirects = "sk-KEYSECRET-7f", true
+		tg.Connection.Headers = map[string]probes.Secret{"X-Team": "TEAMSECRET-7f"}
+		s := &server{answers: []timeline{answer(307, 0, "text/plain", "", "Location", "http://elsewhere/x"), answer(400, 0, "text/plain", "no")}}
+		rec := newClient(t, tg, s).Do(t.Context(), probes.NewClock(), request(), 0)
+		if rec.Outcome != probes.HTTP4xx || len(s.seen) != 2 || s.seen[1].Host != "elsewhere" || string(s.seen[1].body) != string(s.seen[0].body) {
+			t.Fatalf("%s: got %s %q after %d requests", name, rec.Outcome, rec.Error, len(s.seen))
+		}
+		got := map[string][]string(s.seen[1].Header)
+		want := map[string][]string{
+			"Content-Type": {"application/json"}, "Accept": s.seen[0].Header["Accept"], "Accept-Encoding": {"identity"},
+			"User-Agent": {"inferbeat/devel"}, "Content-Length": s.seen[0].Header["Content-Length"],
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: headers at the other host (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

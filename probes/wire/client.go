@@ -81,6 +81,8 @@ type Request struct {
 	// Deadline is the offset on the clock by which the head of the answer must
 	// have come; it bounds connecting and writing too.
 	Deadline probes.Optional[time.Duration]
+	// SameHost: a redirect to another host is returned, whatever the options say.
+	SameHost bool
 }
 
 // Do sends the request and returns when the headers of the answer have been

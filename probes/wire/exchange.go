@@ -38,6 +38,7 @@ type exchange struct {
 	origin   *url.URL
 	head     *http.Request
 	body     []byte
+	sameHost bool
 	trace    probes.ConnectionTrace
 	stale    bool
 }
@@ -70,6 +71,7 @@ func (c *Client) newExchange(ctx context.Context, clock probes.Clock, req *Reque
 		origin:   head.URL,
 		head:     head,
 		body:     req.Body,
+		sameHost: req.SameHost,
 		trace:    probes.ConnectionTrace{Reused: true},
 	}, nil
 }
@@ -226,6 +228,9 @@ func (x *exchange) follow(r *Response) bool {
 	}
 	to := x.target(r)
 	if to == nil || (to.Scheme != "http" && to.Scheme != "https") || to.Hostname() == "" {
+		return false
+	}
+	if x.sameHost && !sameOrigin(x.origin, to) {
 		return false
 	}
 	r.Close(true)
