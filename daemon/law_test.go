@@ -21,7 +21,8 @@ const module = "github.com/inferbeat/inferbeat"
 var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
 	"daemon/cli":               {"daemon", "daemon/config", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/report"},
-	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/loadgen", "probes/summary", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
+	"daemon/cli/gen":           {"daemon/cli"},
+	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/inspect", "probes/loadgen", "probes/summary", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
 	"daemon/config/gen":        {"daemon/config"},
 	"daemon/schedule":          {"probes"},
@@ -34,6 +35,7 @@ var mayImport = map[string][]string{
 	"probes/workload":          {"probes"},
 	"probes/loadgen":           {"probes"},
 	"probes/fakellm":           {"probes"},
+	"probes/inspect":           {"probes"},
 	"probes/wire":              {"probes"},
 	"probes/backend":           {"probes", "probes/stream", "probes/wire", "probes/internal/jsonscan"},
 	"probes/summary":           {"probes", "probes/stats"},

@@ -1,0 +1,199 @@
+package inspect
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// Delta is what the server's page says about the time between two samples, with
+// the gauges of the samples taken in between. Samples that could not be read
+// count as not taken.
+//
+// Formulas: accept length is 1 + accepted drafts / verify steps (vLLM, lmdeploy,
+// llama.cpp), or emitted tokens / (emitted - accepted) (vLLM V0), or (generated
+// tokens - requests) / verify steps (SGLang, whose prefill step yields one token
+// of each request); else the mean of the server's own average during the run,
+// else its average since the start.
+func Delta(before, after Sample, during []Sample) probes.ServerSummary {
+	during = slices.DeleteFunc(slices.Clone(during), func(s Sample) bool { return !s.Readable() })
+	out := probes.ServerSummary{
+		Queue:   level(during, func(s *Sample) (m, p probes.Optional[float64]) { return s.Waiting, s.Waiting }),
+		Running: level(during, func(s *Sample) (m, p probes.Optional[float64]) { return s.Running, s.Running }),
+		KVUsage: level(during, func(s *Sample) (m, p probes.Optional[float64]) { return s.KVUsage, s.KVPeak }),
+	}
+	if before.counted && after.counted && before.Engine == after.Engine {
+		out.Span = after.At.Sub(before.At)
+		out.Restarted = restarted(before, after, during)
+		if !out.Restarted {
+			d := difference{before: &before, after: &after}
+			d.counters(&out)
+		}
+	}
+	if out.AcceptLength.IsKnown() {
+		return out
+	}
+	if recent := level(during, func(s *Sample) (m, p probes.Optional[float64]) { return s.accept, s.accept }); recent.N > 0 {
+		out.AcceptLength, out.AcceptSource = probes.Known(recent.Mean), probes.AcceptGauge
+	} else if after.lifetime.IsKnown() {
+		out.AcceptLength, out.AcceptSource = after.lifetime, probes.AcceptLifetime
+	}
+	return out
+}
+
+// level describes a gauge; pick gives what its mean and its maximum are made of.
+func level(samples []Sample, pick func(*Sample) (mean, peak probes.Optional[float64])) probes.Level {
+	l := probes.Level{}
+	sum := 0.0
+	for i := range samples {
+		m, p := pick(&samples[i])
+		value, ok := m.Get()
+		peak, _ := p.Get()
+		if !ok {
+			continue
+		}
+		if l.N == 0 || peak > l.Max {
+			l.Max = peak
+		}
+		l.N++
+		sum += value
+	}
+	if l.N > 0 {
+		l.Mean = sum / float64(l.N)
+	}
+	return l
+}
+
+// restarted reports whether a counter went down or away, or the process says
+// that it started at another time.
+func restarted(before, after Sample, during []Sample) bool {
+	last := &before
+	for i := range len(during) + 1 {
+		next := &after
+		if i < len(during) {
+			next = &during[i]
+		}
+		if next.Engine != last.Engine {
+			continue
+		}
+		if a, ok := last.started.Get(); ok {
+			if b, ok := next.started.Get(); ok && a != b {
+				return true
+			}
+		}
+		for q := range last.counters {
+			was, had := last.counters[q].Get()
+			is, has := next.counters[q].Get()
+			if had && next.counted && (!has && was > 0 || has && is < was) {
+				return true
+			}
+		}
+		last = next
+	}
+	return false
+}
+
+// difference subtracts counters.
+type difference struct{ before, after *Sample }
+
+// of is how much a counter grew. One that is new is taken to have been 0: clients
+// create the series of a label when it is first counted.
+func (d *difference) of(q quantity) (float64, bool) {
+	after, ok := d.after.counters[q].Get()
+	before, _ := d.before.counters[q].Get()
+	return after - before, ok
+}
+
+// ratio is the growth of one counter over that of another; unknown when the
+// latter did not grow.
+func (d *difference) ratio(part, whole quantity) probes.Optional[float64] {
+	p, ok := d.of(part)
+	w, has := d.of(whole)
+	if !ok || !has || w <= 0 {
+		return probes.Optional[float64]{}
+	}
+	return probes.Known(p / w)
+}
+
+func (d *difference) counters(out *probes.ServerSummary) {
+	out.AcceptLength = d.acceptLength()
+	if out.AcceptLength.IsKnown() {
+		out.AcceptSource = probes.AcceptCounters
+	}
+	out.AcceptanceRatio = d.ratio(accepted, draftTokens)
+	out.PerPosition = d.perPosition()
+	out.PrefixCache = d.prefixCache()
+	out.Preemptions = d.count(preemptions)
+	out.Requests = d.count(requests)
+	out.TTFT = d.mean(ttftSum, ttftCount)
+	out.TPOT = d.mean(tpotSum, tpotCount)
+}
+
+func (d *difference) acceptLength() probes.Optional[float64] {
+	if rate, ok := d.ratio(accepted, drafts).Get(); ok {
+		return probes.Known(1 + rate)
+	}
+	all, ok := d.of(emitted)
+	fromDrafts, has := d.of(accepted)
+	if ok && has && all > fromDrafts {
+		return probes.Known(all / (all - fromDrafts))
+	}
+	steps, ok := d.of(verifySteps)
+	tokens, has := d.of(generated)
+	ended, _ := d.of(requests)
+	if ok && has && steps > 0 && tokens > ended {
+		return probes.Known((tokens - ended) / steps)
+	}
+	return probes.Optional[float64]{}
+}
+
+// perPosition is accepted drafts at each position over verify steps.
+func (d *difference) perPosition() []float64 {
+	steps, ok := d.of(drafts)
+	if !ok || steps <= 0 || len(d.after.positions) == 0 {
+		return nil
+	}
+	rates := make([]float64, 1+slices.Max(slices.Collect(maps.Keys(d.after.positions))))
+	for i := range rates {
+		rates[i] = (d.after.positions[i] - d.before.positions[i]) / steps
+	}
+	return rates
+}
+
+func (d *difference) prefixCache() (c probes.PrefixCache) {
+	queried, ok := d.of(queriedTokens)
+	if c.HitRatio = d.ratio(hitTokens, queriedTokens); ok && c.HitRatio.IsKnown() && len(d.after.tiers) > 0 {
+		c.Tiers = map[string]float64{}
+		for name, hits := range d.after.tiers {
+			c.Tiers[name] = (hits - d.before.tiers[name]) / queried
+		}
+	}
+	if c.HitRatio.IsKnown() {
+		return c
+	}
+	reused, ok := d.of(hitBlocks)
+	missed, has := d.of(missedBlocks)
+	if ok && has && reused+missed > 0 {
+		c.HitRatio = probes.Known(reused / (reused + missed))
+	}
+	return c
+}
+
+func (d *difference) count(q quantity) probes.Optional[int] {
+	n, ok := d.of(q)
+	if !ok {
+		return probes.Optional[int]{}
+	}
+	return probes.Known(int(math.Round(n)))
+}
+
+func (d *difference) mean(sum, count quantity) probes.ServerMean {
+	mean, ok := d.ratio(sum, count).Get()
+	n, _ := d.of(count)
+	if !ok {
+		return probes.ServerMean{}
+	}
+	return probes.ServerMean{N: int(math.Round(n)), Mean: mean}
+}
