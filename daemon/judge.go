@@ -24,7 +24,7 @@ func judge(run *probes.Run, stats loadgen.Stats, source *workload.Source, eviden
 	input.OfferedRate, input.PlannedSpan = planned(spec)
 	run.Complete = stats.Complete()
 	run.Summary = summary.Summarize(input)
-	run.Fingerprint = verdict.Fingerprint(*spec, run.Target, source.Version())
+	run.Fingerprint = verdict.Fingerprint(*spec, run.Target, run.Facts, source.Version())
 	evidence.Interrupted = stats.Ended == loadgen.EndedInterrupted
 	run.Validity = verdict.Validity(run, evidence)
 	run.Verdict = verdict.Judge(spec, &run.Summary, run.Validity)

@@ -7,7 +7,8 @@ import (
 
 // ServerFacts says what serves a target, as the server describes itself. Only
 // the fields below are ever read: launch arguments hold keys. Text is cleaned and
-// bounded by its reader. What the server did not say is empty or unknown.
+// bounded by its reader. What the server did not say is empty or unknown; what it
+// says it does not use is "none".
 //
 // The value is comparable; equal facts are equal servers as far as is known.
 type ServerFacts struct {
@@ -83,6 +84,42 @@ func (f *ServerFacts) Changed(after *ServerFacts) []Fact {
 // than before.
 func (f *ServerFacts) Restarted(after *ServerFacts) bool {
 	return f.Incarnation != "" && after.Incarnation != "" && f.Incarnation != after.Incarnation
+}
+
+// FillFrom takes over what only an earlier look at the same server could read: a
+// page that did not answer in time must not look like another environment. A
+// server of another engine or version has to say everything anew.
+func (f *ServerFacts) FillFrom(earlier *ServerFacts) {
+	if f.Engine != earlier.Engine && f.Engine != "" || f.Version != earlier.Version && f.Version != "" {
+		return
+	}
+	fill(&f.Engine, earlier.Engine)
+	fill(&f.Version, earlier.Version)
+	fill(&f.Model, earlier.Model)
+	fill(&f.Weights, earlier.Weights)
+	fill(&f.Revision, earlier.Revision)
+	fill(&f.Quantization, earlier.Quantization)
+	fill(&f.DType, earlier.DType)
+	fill(&f.KVCacheDType, earlier.KVCacheDType)
+	fill(&f.TensorParallel, earlier.TensorParallel)
+	fill(&f.PipelineParallel, earlier.PipelineParallel)
+	fill(&f.DataParallel, earlier.DataParallel)
+	fill(&f.ExpertParallel, earlier.ExpertParallel)
+	fill(&f.AttentionBackend, earlier.AttentionBackend)
+	fill(&f.SpeculativeAlgorithm, earlier.SpeculativeAlgorithm)
+	fill(&f.SpeculativeTokens, earlier.SpeculativeTokens)
+	fill(&f.PrefixCaching, earlier.PrefixCaching)
+	fill(&f.ContextLength, earlier.ContextLength)
+	fill(&f.Accelerator, earlier.Accelerator)
+	fill(&f.Incarnation, earlier.Incarnation)
+}
+
+// fill sets a field that is unknown.
+func fill[T comparable](field *T, earlier T) {
+	var unknown T
+	if *field == unknown {
+		*field = earlier
+	}
 }
 
 // number is the value's text, or "" when it is unknown.

@@ -96,6 +96,14 @@ func (o object) text(keys ...string) string {
 	return ""
 }
 
+// choice is a member that is null when nothing was chosen, which is "none".
+func (o object) choice(key string) string {
+	if string(o[key]) == "null" {
+		return "none"
+	}
+	return o.text(key)
+}
+
 func (o object) number(key string) probes.Optional[float64] {
 	var n *float64
 	if json.Unmarshal(o[key], &n) != nil || n == nil {
@@ -213,11 +221,11 @@ func (f *facts) sglang() {
 		s.Weights = weights(path)
 	}
 	s.Revision = revision(info.text("revision"), info.text("weight_version"))
-	s.Quantization, s.DType, s.KVCacheDType = info.text("quantization"), dtype(info.text("dtype")), info.text("kv_cache_dtype")
+	s.Quantization, s.DType, s.KVCacheDType = info.choice("quantization"), dtype(info.text("dtype")), info.text("kv_cache_dtype")
 	s.TensorParallel, s.PipelineParallel = info.count("tp_size"), info.count("pp_size")
 	s.DataParallel, s.ExpertParallel = info.count("dp_size"), info.count("ep_size")
 	s.AttentionBackend = attention(info)
-	s.SpeculativeAlgorithm, s.SpeculativeTokens = info.text("speculative_algorithm"), info.count("speculative_num_draft_tokens")
+	s.SpeculativeAlgorithm, s.SpeculativeTokens = info.choice("speculative_algorithm"), info.count("speculative_num_draft_tokens")
 	if off, ok := info.flag("disable_radix_cache").Get(); ok {
 		s.PrefixCaching = probes.Known(!off)
 	}
@@ -284,12 +292,15 @@ func (f *facts) vllm() {
 	model, parallel := config.object("model_config"), config.object("parallel_config")
 	cache, drafts := config.object("cache_config"), config.object("speculative_config")
 	s := &f.found
-	s.Quantization, s.DType, s.Revision = model.text("quantization"), dtype(model.text("dtype")), model.text("revision")
+	s.Quantization, s.DType, s.Revision = model.choice("quantization"), dtype(model.text("dtype")), model.text("revision")
 	s.TensorParallel, s.PipelineParallel = parallel.count("tensor_parallel_size"), parallel.count("pipeline_parallel_size")
 	s.DataParallel = parallel.count("data_parallel_size")
 	s.KVCacheDType, s.PrefixCaching = cache.text("cache_dtype"), cache.flag("enable_prefix_caching")
 	s.AttentionBackend = config.object("attention_config").text("backend")
 	s.SpeculativeAlgorithm, s.SpeculativeTokens = drafts.text("method"), drafts.count("num_speculative_tokens")
+	if string(config["speculative_config"]) == "null" {
+		s.SpeculativeAlgorithm = "none"
+	}
 }
 
 // vllmPrinted reads "model='m', dtype=torch.bfloat16, tensor_parallel_size=2, …".
@@ -300,15 +311,14 @@ func (f *facts) vllmPrinted(text string) {
 			return ""
 		}
 		v, _, _ := strings.Cut(rest, ",")
-		v = clean(strings.Trim(v, "'\""))
-		if v == "None" {
-			return ""
-		}
-		return v
+		return clean(strings.Trim(v, "'\""))
 	}
 	count := func(key string) probes.Optional[int] { return parseCount(value(key)) }
 	s := &f.found
-	s.Quantization, s.DType, s.KVCacheDType = value("quantization"), dtype(value("dtype")), value("kv_cache_dtype")
+	if s.Quantization = value("quantization"); s.Quantization == "None" {
+		s.Quantization = "none"
+	}
+	s.DType, s.KVCacheDType = dtype(value("dtype")), value("kv_cache_dtype")
 	s.TensorParallel, s.PipelineParallel = count("tensor_parallel_size"), count("pipeline_parallel_size")
 	s.DataParallel, s.PrefixCaching = count("data_parallel_size"), parseFlag(value("enable_prefix_caching"))
 }

@@ -74,7 +74,7 @@ func TestFacts(t *testing.T) {
 		}, []string{"/metrics", "/v1/loads", "/get_load", "/v1/models", "/server_info", "/v1/loads"}},
 		{"sglang, older", "sglang", "", map[string]string{
 			"/get_server_info": `{"model_path":"m","served_model_name":"n","weight_version":"default","dtype":"torch.float16","quantization":null,"tp_size":1,"disable_radix_cache":true,"context_length":8192}`,
-		}, probes.ServerFacts{Engine: SGLang, Model: "n", Weights: "m", DType: "float16", TensorParallel: known(1), PrefixCaching: known(false), ContextLength: known(8192)}, nil},
+		}, probes.ServerFacts{Engine: SGLang, Model: "n", Weights: "m", Quantization: "none", DType: "float16", TensorParallel: known(1), PrefixCaching: known(false), ContextLength: known(8192)}, nil},
 		{"sglang behind a router", "sglang", "", map[string]string{
 			"/server_info": `{"prefill":[{"version":"p"}],"decode":[{"version":"0.5.9","tp_size":8,"internal_states":[{"avg_spec_accept_length":2}]},{"version":"other"}]}`,
 		}, probes.ServerFacts{Engine: SGLang, Version: "0.5.9", TensorParallel: known(8)}, nil},
@@ -91,7 +91,7 @@ func TestFacts(t *testing.T) {
 			PrefixCaching: known(false), SpeculativeAlgorithm: "eagle", SpeculativeTokens: known(3), AttentionBackend: "FLASH_ATTN"}, nil},
 		{"vllm as Python prints it", "vllm", "", map[string]string{
 			"/server_info?config_format=json": `{"vllm_config":"model='m', speculative_config=None, tokenizer='m', dtype=torch.bfloat16, max_seq_len=4096, tensor_parallel_size=2, pipeline_parallel_size=1, data_parallel_size=1, quantization=None, kv_cache_dtype=auto, enable_prefix_caching=True, use_async=True"}`,
-		}, probes.ServerFacts{Engine: VLLM, DType: "bfloat16", KVCacheDType: "auto", TensorParallel: known(2), PipelineParallel: known(1), DataParallel: known(1), PrefixCaching: known(true)}, nil},
+		}, probes.ServerFacts{Engine: VLLM, Quantization: "none", DType: "bfloat16", KVCacheDType: "auto", TensorParallel: known(2), PipelineParallel: known(1), DataParallel: known(1), PrefixCaching: known(true)}, nil},
 		{"tensorrt-llm", "trtllm-serve", "", map[string]string{
 			"/v1/models": list("tensorrt_llm"), "/version": `{"version":"1.2.0"}`, "/prometheus/metrics": string(file(t, "pages/trtllm.prom")),
 		}, probes.ServerFacts{Engine: TRTLLM, Version: "1.2.0", Model: "base", Weights: "base-7b", ContextLength: known(4096), DType: "bfloat16", Quantization: "FP8", Accelerator: "NVIDIA H100"},

@@ -14,16 +14,21 @@ import (
 // Fingerprint is a short hash of what two runs must have in common to be
 // compared: what is asked (workload, lengths, sampling, seed, and the version of
 // its data), when (arrivals, numbers, warm-up), of what (model, backend, class of
-// environment) and by which way (connection policy, proxy).
+// environment), how the server computes (quantization, parallelism, data types,
+// attention backend and the other facts of its environment, as far as it tells)
+// and by which way (connection policy, proxy).
 //
-// It leaves out names, labels and addresses, so that a renamed probe or a moved
+// It leaves out the server's version: whether a new build is slower is the
+// question that comparable runs answer.
+//
+// It also leaves out names, labels and addresses, so that a renamed probe or a moved
 // replica keeps its history; promises, schedule and window, which change what is
 // done with a result and not the result; timeouts; and secrets.
-func Fingerprint(spec probes.Spec, target probes.Target, workloadVersion string) string {
+func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFacts, workloadVersion string) string {
 	w, a := spec.Workload, spec.Arrivals
 	// Not probes.Spec itself: a field added there must not silently end every
 	// baseline. The names below are part of the hash.
-	text, err := json.Marshal(map[string]any{
+	parts := map[string]any{
 		"v":           1,
 		"kind":        spec.Kind,
 		"requests":    spec.Requests,
@@ -41,7 +46,11 @@ func Fingerprint(spec probes.Spec, target probes.Target, workloadVersion string)
 			canonical(w.Sampling.ExtraBody), w.Sampling.LoRA,
 		},
 		"target": []any{target.Model, target.Backend, target.Environment, target.Connection.Policy, proxyKey(target.Connection.Proxy)},
-	})
+	}
+	if environment := facts.Environment(); len(environment) > 0 {
+		parts["server"] = environment
+	}
+	text, err := json.Marshal(parts)
 	if err != nil {
 		// Everything above is a string, a bool, an integer or one of canonical's texts.
 		panic(fmt.Sprintf("verdict: marshal fingerprint: %v", err))

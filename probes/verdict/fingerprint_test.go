@@ -27,7 +27,7 @@ func TestFingerprintIsStable(t *testing.T) {
 	spec, target := fullSpec()
 	const want = "7a9d26cc1450e5e5"
 	for range 20 { // maps have no order
-		if got := Fingerprint(spec, target, "random-1"); got != want {
+		if got := Fingerprint(spec, target, probes.ServerFacts{}, "random-1"); got != want {
 			t.Fatalf("fingerprint = %s, want %s", got, want)
 		}
 	}
@@ -100,14 +100,14 @@ func TestFingerprint(t *testing.T) {
 		},
 	}
 	spec, target := fullSpec()
-	base := Fingerprint(spec, target, "random-1")
+	base := Fingerprint(spec, target, probes.ServerFacts{}, "random-1")
 	seen := map[string]string{base: "nothing"}
 	var covered []string
 	for name, f := range apart {
 		covered = append(covered, name)
 		spec, target := fullSpec()
 		f(&spec, &target)
-		got := Fingerprint(spec, target, "random-1")
+		got := Fingerprint(spec, target, probes.ServerFacts{}, "random-1")
 		if other, taken := seen[got]; taken {
 			t.Errorf("changing %s gives the same fingerprint as changing %s", name, other)
 		}
@@ -117,11 +117,11 @@ func TestFingerprint(t *testing.T) {
 		covered = append(covered, name)
 		spec, target := fullSpec()
 		f(&spec, &target)
-		if got := Fingerprint(spec, target, "random-1"); got != base {
+		if got := Fingerprint(spec, target, probes.ServerFacts{}, "random-1"); got != base {
 			t.Errorf("changing %s changed the fingerprint", name)
 		}
 	}
-	if Fingerprint(spec, target, "random-2") == base {
+	if Fingerprint(spec, target, probes.ServerFacts{}, "random-2") == base {
 		t.Error("another workload version gives the same fingerprint")
 	}
 	slices.Sort(covered)
@@ -152,11 +152,45 @@ func vocabularyFields() []string {
 	return names
 }
 
+// TestFingerprintOfFacts changes one fact at a time. What computes, and how, is
+// another environment; a new build of the same is what a baseline is for.
+func TestFingerprintOfFacts(t *testing.T) {
+	alike := []string{"Version", "Model", "Revision", "ContextLength", "Incarnation"}
+	spec, target := fullSpec()
+	unknown := Fingerprint(spec, target, probes.ServerFacts{}, "random-1")
+	seen := map[string]string{}
+	for field := range reflect.TypeFor[probes.ServerFacts]().Fields() {
+		var facts probes.ServerFacts
+		switch p := reflect.ValueOf(&facts).Elem().FieldByIndex(field.Index).Addr().Interface().(type) {
+		case *string:
+			*p = "2"
+		case *probes.Optional[int]:
+			*p = known(2)
+		case *probes.Optional[bool]:
+			*p = known(true)
+		default:
+			t.Fatalf("%s has the type %T, which this test does not know", field.Name, p)
+		}
+		got := Fingerprint(spec, target, facts, "random-1")
+		if same := got == unknown; same != slices.Contains(alike, field.Name) {
+			t.Errorf("knowing %s: fingerprint unchanged is %v, want %v", field.Name, same, !same)
+		}
+		if other, taken := seen[got]; taken && got != unknown {
+			t.Errorf("knowing %s gives the same fingerprint as knowing %s", field.Name, other)
+		}
+		seen[got] = field.Name
+	}
+	fp8, bf16 := probes.ServerFacts{Quantization: "fp8", TensorParallel: known(2)}, probes.ServerFacts{Quantization: "none", TensorParallel: known(2)}
+	if Fingerprint(spec, target, fp8, "") == Fingerprint(spec, target, bf16, "") {
+		t.Error("two quantizations have one fingerprint")
+	}
+}
+
 func TestFingerprintOfProxies(t *testing.T) {
 	with := func(proxy string) string {
 		spec, target := fullSpec()
 		target.Connection.Proxy = proxy
-		return Fingerprint(spec, target, "")
+		return Fingerprint(spec, target, probes.ServerFacts{}, "")
 	}
 	if with("") != with("none") {
 		t.Error("an empty proxy is not the same as none")
@@ -173,9 +207,9 @@ func TestFingerprintOfProxies(t *testing.T) {
 func TestFingerprintOfAnUnsendableBody(t *testing.T) {
 	spec, target := fullSpec()
 	spec.Workload.Sampling.ExtraBody = map[string]any{"x": math.NaN()}
-	a := Fingerprint(spec, target, "")
+	a := Fingerprint(spec, target, probes.ServerFacts{}, "")
 	spec.Workload.Sampling.ExtraBody = map[string]any{"x": math.NaN(), "y": 1}
-	if b := Fingerprint(spec, target, ""); len(a) != 16 || a == b {
+	if b := Fingerprint(spec, target, probes.ServerFacts{}, ""); len(a) != 16 || a == b {
 		t.Errorf("fingerprints %q and %q, want two of 16 digits", a, b)
 	}
 }

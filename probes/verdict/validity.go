@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/inferbeat/inferbeat/probes"
@@ -16,10 +17,10 @@ type Evidence struct {
 	CPUShare    probes.Optional[float64]
 	Concurrent  bool // another run was going on the target
 	Interrupted bool // ended by us before it was complete
-	// FingerprintChanged: model, version or settings of the server were not the
-	// same before and after.
-	FingerprintChanged bool
-	ServerRestarted    bool
+	// Changed are the facts of the server that were not the same before and after,
+	// with their values after.
+	Changed         []probes.Fact
+	ServerRestarted bool
 	// Window says that the records are the window of a continuous probe and not
 	// one of its runs. They have no common clock, so lags and rate are not judged
 	// again; each of the runs has been, when it ended.
@@ -130,8 +131,12 @@ func (c *check) rate(lags []lateness) {
 }
 
 func (c *check) circumstances() {
-	if c.evidence.FingerprintChanged {
-		c.add(probes.Invalid, FingerprintChanged, "the server changed during the run")
+	if changed := c.evidence.Changed; len(changed) > 0 {
+		now := make([]string, len(changed))
+		for i, f := range changed {
+			now[i] = f.Name + " " + f.Value
+		}
+		c.add(probes.Invalid, FingerprintChanged, "the server changed during the run, it is now %s", strings.Join(now, ", "))
 	}
 	if c.evidence.ServerRestarted {
 		c.add(probes.Suspect, ServerRestarted, "the server restarted during the run")
@@ -204,16 +209,34 @@ func (c *check) coldCache() {
 			prompt += of
 		}
 	}
+	if prompt == 0 {
+		c.coldCacheOfServer()
+		return
+	}
 	hit := share(cached, prompt)
 	if hit <= CacheHitSuspect {
 		return
 	}
-	state := probes.Suspect
-	if hit > CacheHitInvalid {
-		state = probes.Invalid
-	}
-	c.add(state, CacheHitOnCold, "%d of %d prompt tokens (%.1f %%) came from the prefix cache, though every prompt should be new",
+	c.add(cacheState(hit), CacheHitOnCold, "%d of %d prompt tokens (%.1f %%) came from the prefix cache, though every prompt should be new",
 		cached, prompt, hit*100)
+}
+
+// coldCacheOfServer stands in for counts of single answers. The server's own hit
+// ratio is about our prompts only when it had no others; the window of a
+// continuous probe and the server's counters are about different times.
+func (c *check) coldCacheOfServer() {
+	hit, ok := c.s.Server.PrefixCache.HitRatio.Get()
+	if !ok || hit <= CacheHitSuspect || c.evidence.Window || !c.s.ServerSawOnlyUs() {
+		return
+	}
+	c.add(cacheState(hit), CacheHitOnCold, "the server found %.1f %% of its prompt tokens in the prefix cache, though every prompt should be new", hit*100)
+}
+
+func cacheState(hit float64) probes.ValidityState {
+	if hit > CacheHitInvalid {
+		return probes.Invalid
+	}
+	return probes.Suspect
 }
 
 // answers asks whether the answers were the asked ones and were counted.

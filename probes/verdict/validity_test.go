@@ -60,6 +60,17 @@ func cachedTokens(n int) func(*probes.Run) {
 	}
 }
 
+// serverHits lets the server count the hits that its answers do not tell.
+func serverHits(ratio float64, requests int) func(*probes.Run) {
+	return func(run *probes.Run) {
+		for i := range run.Records {
+			run.Records[i].CachedTokens = probes.Optional[int]{}
+		}
+		run.Summary.Sent = len(run.Records)
+		run.Summary.Server = probes.ServerSummary{PrefixCache: probes.PrefixCache{HitRatio: known(ratio)}, Requests: known(requests)}
+	}
+}
+
 // all applies changes one after the other.
 func all(changes ...func(*probes.Run)) func(*probes.Run) {
 	return func(run *probes.Run) {
@@ -152,7 +163,8 @@ var validityCases = []validityCase{
 		state: suspect, codes: []string{RateNotAchieved, DroppedRequests}},
 	{name: "few_dropped", change: dropLast(2), state: suspect, codes: []string{DroppedRequests}, text: "2 of 200"},
 
-	{name: "server_changed", evidence: Evidence{FingerprintChanged: true}, state: invalid, codes: []string{FingerprintChanged}},
+	{name: "server_changed", evidence: Evidence{Changed: []probes.Fact{{Name: "version", Value: "0.5.10"}, {Name: "tensor_parallel", Value: "4"}}}, state: invalid, codes: []string{FingerprintChanged},
+		text: "it is now version 0.5.10, tensor_parallel 4"},
 	{name: "server_restarted", evidence: Evidence{ServerRestarted: true}, state: suspect, codes: []string{ServerRestarted}},
 	{name: "another_run", evidence: Evidence{Concurrent: true}, state: suspect, codes: []string{ConcurrentRun}},
 	{name: "interrupted", evidence: Evidence{Interrupted: true}, state: suspect, codes: []string{Incomplete}, text: "after 200 completed"},
@@ -190,6 +202,14 @@ var validityCases = []validityCase{
 	{name: "not_quite_cold", change: cachedTokens(51), state: suspect, codes: []string{CacheHitOnCold}, text: "10200 of 200000 prompt tokens (5.1 %)"},
 	{name: "half_cold", change: cachedTokens(500), state: suspect, codes: []string{CacheHitOnCold}},
 	{name: "not_cold", change: cachedTokens(992), state: invalid, codes: []string{CacheHitOnCold}, text: "99.2 %"},
+	{name: "not_cold_by_the_server", change: serverHits(0.992, 210), state: invalid, codes: []string{CacheHitOnCold}, text: "99.2 %"},
+	{name: "not_quite_cold_by_the_server", change: serverHits(0.06, 200), state: suspect, codes: []string{CacheHitOnCold}, text: "6.0 %"},
+	{name: "cold_by_the_server", change: serverHits(0.05, 200), state: validRun},
+	{name: "others_hit_the_cache", change: serverHits(0.992, 221), state: validRun},
+	{name: "answers_outrank_the_server", change: all(serverHits(0.992, 200), cachedTokens(0)), state: validRun},
+	{name: "warm_by_the_server_on_purpose", change: all(serverHits(0.992, 200),
+		func(run *probes.Run) { run.Spec.Workload.Cache = probes.CacheWarm }), state: validRun},
+	{name: "server_counters_beside_a_window", change: serverHits(0.992, 200), evidence: Evidence{Window: true}, state: validRun},
 	{name: "warm_on_purpose", change: all(cachedTokens(992),
 		func(run *probes.Run) { run.Spec.Workload.Cache = probes.CacheWarm }), state: validRun},
 
