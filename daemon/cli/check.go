@@ -62,7 +62,7 @@ func printPlan(w io.Writer, plan daemon.Plan) {
 	fmt.Fprintf(w, "The configuration is valid. Targets: %d; pairs of target and probe: %d; series on /metrics: about %d.\n\n",
 		len(plan.Targets), len(plan.Pairs), plan.Series)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TARGET\tENVIRONMENT\tREQUESTS A DAY\tTOKENS A DAY (AT MOST)\tMOST IN FLIGHT")
+	fmt.Fprintln(table, "TARGET\tENVIRONMENT\tREQUESTS IN 24H\tTOKENS IN 24H (AT MOST)\tMOST IN FLIGHT")
 	for _, t := range plan.Targets {
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", t.Name, t.Environment, t.RequestsPerDay, amount(t.TokensPerDay), amount(t.MostInFlight))
 	}

@@ -100,7 +100,7 @@ func dispatch(ctx context.Context, p Process) (int, error) {
 	case "--version":
 		return printVersion(ctx, p)
 	}
-	return exitUsage, fmt.Errorf("there is no command %q%s; 'inferbeat help' lists them", name, config.DidYouMean(name, names))
+	return exitUsage, fmt.Errorf("there is no command %q%s", name, orSee(config.DidYouMean(name, names), "'inferbeat help' lists them"))
 }
 
 // execute parses the command's arguments and does its work.

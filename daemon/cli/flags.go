@@ -63,9 +63,9 @@ func (f *flagSet) parse(command string, args []string) error {
 		return err
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		var known []string
-		f.VisitAll(func(flag *pflag.Flag) { known = append(known, flag.Name) })
-		name := unknown.GetSpecifiedName()
-		return fmt.Errorf("unknown flag --%s%s; 'inferbeat %s --help' lists them", name, config.DidYouMean(name, known), command)
+		f.VisitAll(func(flag *pflag.Flag) { known = append(known, "--"+flag.Name) })
+		name := "--" + unknown.GetSpecifiedName()
+		return fmt.Errorf("unknown flag %s%s", name, orSee(config.DidYouMean(name, known), "'inferbeat "+command+" --help' lists them"))
 	case err != nil:
 		return fmt.Errorf("%w; see 'inferbeat %s --help'", err, command)
 	case f.NArg() > 0:
@@ -75,6 +75,14 @@ func (f *flagSet) parse(command string, args []string) error {
 			1+position(args, f.Arg(0)), command)
 	}
 	return nil
+}
+
+// orSee is a suggestion, or else where to look.
+func orSee(suggestion, see string) string {
+	if suggestion == "" {
+		return "; " + see
+	}
+	return suggestion
 }
 
 // position is where the last argument of that text stands.
@@ -127,7 +135,7 @@ var flagOf = map[string]string{
 // inFlags says with flags what a stage says with keys of the configuration.
 var inFlags = strings.NewReplacer(
 	"tokenizer: server", "--tokenizer server", "token_ids: true", "--tokenize-prompt",
-	"the workload's own stream option", "--disable-stream",
+	"the workload's own stream option", "--disable-stream", "api_key_file or headers", "--api-key-file or --header",
 )
 
 func (m mistakes) join() error { return errors.Join(m...) }

@@ -133,7 +133,7 @@ func (o *runFlags) resolveBaseURL(m *mistakes) string {
 		}
 		base, err := backend.CleanURL(o.baseURL)
 		if err != nil {
-			m.add("base-url", "%s", strings.TrimPrefix(err.Error(), "parse base url: "))
+			m.add("base-url", "%s", inFlags.Replace(strings.TrimPrefix(err.Error(), "parse base url: ")))
 		}
 		return base
 	}

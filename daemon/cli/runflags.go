@@ -99,18 +99,18 @@ func defineRunFlags(f *flagSet) *runFlags {
 }
 
 func (o *runFlags) defineTarget(f *pflag.FlagSet) {
-	f.StringVar(&o.backend, "backend", "sglang", "wire dialect `name`: "+strings.Join(backend.Names(), ", "))
+	f.StringVar(&o.backend, "backend", "sglang", "`name` of the wire dialect: "+strings.Join(backend.Names(), ", "))
 	f.StringVar(&o.baseURL, "base-url", "", "server `URL`, with a prefix if it has one")
 	f.StringVar(&o.host, "host", "127.0.0.1", "server `host`, when there is no --base-url")
 	f.IntVar(&o.port, "port", 0, "server port, when there is no --base-url (default: the backend's)")
-	f.StringVar(&o.model, "model", "", "model `name` (default: the first of /v1/models)")
+	f.StringVar(&o.model, "model", "", "`name` of the model (default: the first of /v1/models)")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`file` with the bearer key (default: environment OPENAI_API_KEY)")
 	f.StringArrayVar(&o.headers, "header", nil, "extra request header `K=V`; repeatable")
-	f.StringVar(&o.connection, "connection", "reuse", "`reuse` connections, or open a new one for each request as bench_serving does: reuse, new")
+	f.StringVar(&o.connection, "connection", "reuse", "connection `policy`: reuse, or new for each request as bench_serving does")
 }
 
 func (o *runFlags) defineWorkload(f *pflag.FlagSet) {
-	f.StringVar(&o.dataset, "dataset-name", workload.Random, "`name`: "+strings.Join(workload.Datasets, ", "))
+	f.StringVar(&o.dataset, "dataset-name", workload.Random, "`name` of the dataset: "+strings.Join(workload.Datasets, ", "))
 	f.StringVar(&o.path, "dataset-path", "", "`file` of the sharegpt dataset")
 	f.IntVar(&o.inputLen, "random-input-len", 1024, "random, random-ids: input tokens")
 	f.IntVar(&o.outputLen, "random-output-len", 1024, "random, random-ids: output tokens")
@@ -118,7 +118,7 @@ func (o *runFlags) defineWorkload(f *pflag.FlagSet) {
 	f.IntVar(&o.vocabSize, "vocab-size", 0, "random-ids: token ids are below this (default 32000)")
 	f.IntVar(&o.shareGPTOutput, "sharegpt-output-len", 0, "sharegpt: fixed output length instead of the dataset's")
 	f.IntVar(&o.shareGPTContext, "sharegpt-context-len", 0, "sharegpt: drop conversations longer than this")
-	f.StringVar(&o.tokenizer, "tokenizer", workload.TokenizerServer, "`name`: server (the target's own /tokenize) or approx")
+	f.StringVar(&o.tokenizer, "tokenizer", workload.TokenizerServer, "`name` of the tokenizer: server (the target's own /tokenize) or approx")
 	f.BoolVar(&o.tokenizePrompt, "tokenize-prompt", false, "send token ids instead of text")
 	f.BoolVar(&o.fixedPrompts, "fixed-prompts", false, "send the same prompts every run; a prefix cache will then be warm")
 	f.Int64Var(&o.seed, "seed", 1, "seed of lengths, texts and arrivals")
@@ -127,7 +127,7 @@ func (o *runFlags) defineWorkload(f *pflag.FlagSet) {
 func (o *runFlags) defineLoad(f *pflag.FlagSet) {
 	f.IntVar(&o.numPrompts, "num-prompts", 1000, "requests to measure; 0 is until --duration")
 	f.DurationVar(&o.duration, "duration", 0, "stop sending and cut what is in flight after this long")
-	f.StringVar(&o.requestRate, "request-rate", "inf", "requests per second (`number`, Poisson), or inf for all at once")
+	f.StringVar(&o.requestRate, "request-rate", "inf", "`number` of requests per second (Poisson), or inf for all at once")
 	f.Float64Var(&o.burstiness, "burstiness", 1, "gamma `shape` of the gaps: 1 is Poisson, below it burstier, inf constant")
 	f.IntVar(&o.maxConcurrency, "max-concurrency", 0, "most requests in flight; 0 is no bound")
 	f.IntVar(&o.warmup, "warmup-requests", 1, "requests before the measurement, with prompts of their own")
@@ -139,5 +139,5 @@ func (o *runFlags) defineSampling(f *pflag.FlagSet) {
 	f.BoolVar(&o.disableStream, "disable-stream", false, "ask for one whole answer; there is then no TTFT, TPOT or ITL")
 	f.BoolVar(&o.disableIgnoreEOS, "disable-ignore-eos", false, "let answers end early")
 	f.StringVar(&o.extraBody, "extra-request-body", "", "`JSON` object merged over each request body")
-	f.StringVar(&o.lora, "lora-name", "", "LoRA adapter `name` to ask for")
+	f.StringVar(&o.lora, "lora-name", "", "`name` of the LoRA adapter to ask for")
 }

@@ -19,7 +19,7 @@ SIGHUP reloads; SIGTERM ends runs, records them and exits with 0; a second one e
 		g := f.group("Flags")
 		g.StringArrayVar(&o.files, "config", nil, "configuration `file`; repeat to overlay, later ones win")
 		g.StringVar(&o.listen, "listen", "", "`address` of the page and /metrics; wins over web.listen_address")
-		g.StringVar(&o.level, "log-level", "", "debug, info, warn or error; wins over log.level")
+		g.StringVar(&o.level, "log-level", "", "`level`: debug, info, warn or error; wins over log.level")
 		g.DurationVar(&o.watch, "watch", 10*time.Second, "how often the files are looked at for changes; 0 never")
 		return o.serve
 	},

@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+// Every flag changes what it says and nothing else.
+func TestFlagEffects(t *testing.T) {
+	key := writeFile(t, "key", "sk-one\n")
+	sharegpt := writeFile(t, "sharegpt.json", "[]")
+	always := []string{"--output-file", "/dev/null"}
+	tests := []struct {
+		args string
+		want func(r *resolved)
+	}{
+		{"--backend vllm", func(r *resolved) { r.Target.Backend, r.Target.BaseURL = "vllm", "http://127.0.0.1:8000" }},
+		{"--base-url http://h:1/p/", func(r *resolved) { r.Target.BaseURL = "http://h:1/p" }},
+		{"--host ::1", func(r *resolved) { r.Target.BaseURL = "http://[::1]:30000" }},
+		{"--port 7", func(r *resolved) { r.Target.BaseURL = "http://127.0.0.1:7" }},
+		{"--model m", func(r *resolved) { r.Target.Model = "m" }},
+		{"--api-key-file " + key, func(r *resolved) {
+			r.Target.Connection.APIKey, r.Target.Connection.APIKeyFile = "sk-one", key
+		}},
+		{"--header A=b=c --header D=", func(r *resolved) {
+			r.Target.Connection.Headers = map[string]probes.Secret{"A": "b=c", "D": ""}
+		}},
+		{"--connection new", func(r *resolved) { r.Target.Connection.Policy = probes.ConnectionNew }},
+		{"--timeout-connect 1s", func(r *resolved) { r.Target.Timeouts.Connect = time.Second }},
+		{"--timeout-first-token 2s", func(r *resolved) { r.Target.Timeouts.FirstToken = 2 * time.Second }},
+		{"--timeout-idle 3s", func(r *resolved) { r.Target.Timeouts.Idle = 3 * time.Second }},
+		{"--timeout-total 4s", func(r *resolved) { r.Target.Timeouts.Total = 4 * time.Second }},
+
+		{"--dataset-name random-ids", func(r *resolved) { r.Spec.Workload.Dataset = "random-ids" }},
+		{"--dataset-name sharegpt --dataset-path " + sharegpt, func(r *resolved) {
+			r.Spec.Workload.Dataset, r.Spec.Workload.Path = "sharegpt", sharegpt
+		}},
+		{"--dataset-name sharegpt --sharegpt-output-len 9 --dataset-path " + sharegpt, func(r *resolved) {
+			r.Spec.Workload.Dataset, r.Spec.Workload.Path, r.Spec.Workload.FixedOutputTokens = "sharegpt", sharegpt, 9
+		}},
+		{"--dataset-name sharegpt --sharegpt-context-len 99 --dataset-path " + sharegpt, func(r *resolved) {
+			r.Spec.Workload.Dataset, r.Spec.Workload.Path, r.Spec.Workload.ContextTokens = "sharegpt", sharegpt, 99
+		}},
+		{"--random-input-len 5", func(r *resolved) { r.Spec.Workload.InputTokens = 5 }},
+		{"--random-output-len 6", func(r *resolved) { r.Spec.Workload.OutputTokens = 6 }},
+		{"--random-range-ratio 0.5", func(r *resolved) { r.Spec.Workload.RangeRatio = 0.5 }},
+		{"--dataset-name random-ids --vocab-size 100", func(r *resolved) {
+			r.Spec.Workload.Dataset, r.Spec.Workload.VocabSize = "random-ids", 100
+		}},
+		{"--tokenizer approx", func(r *resolved) { r.Spec.Workload.Tokenizer = "approx" }},
+		{"--tokenize-prompt", func(r *resolved) { r.Spec.Workload.TokenIDs = true }},
+		{"--fixed-prompts", func(r *resolved) { r.Spec.Workload.Cache = probes.CacheWarm }},
+		{"--seed -4", func(r *resolved) { r.Spec.Workload.Seed = -4 }},
+
+		{"--num-prompts 7", func(r *resolved) { r.Spec.Requests = 7 }},
+		{"--duration 1m", func(r *resolved) { r.Spec.Duration = time.Minute }},
+		{"--request-rate 2.5", func(r *resolved) {
+			r.Spec.Arrivals = probes.Arrivals{Process: probes.Poisson, Rate: 2.5, CV: 1}
+		}},
+		{"--request-rate 2 --burstiness 4", func(r *resolved) {
+			r.Spec.Arrivals = probes.Arrivals{Process: probes.Gamma, Rate: 2, CV: 0.5}
+		}},
+		{"--request-rate 2 --burstiness inf", func(r *resolved) {
+			r.Spec.Arrivals = probes.Arrivals{Process: probes.Constant, Rate: 2}
+		}},
+		{"--max-concurrency 8", func(r *resolved) {
+			r.Spec.Arrivals = probes.Arrivals{Process: probes.ClosedLoop, Rate: math.Inf(1), CV: 1, MaxConcurrency: 8}
+		}},
+		{"--request-rate 3 --max-concurrency 8", func(r *resolved) {
+			r.Spec.Arrivals = probes.Arrivals{Process: probes.Poisson, Rate: 3, CV: 1, MaxConcurrency: 8}
+		}},
+		{"--warmup-requests 0", func(r *resolved) { r.Spec.Warmup = probes.Warmup{} }},
+		{"--flush-cache", func(r *resolved) { r.Spec.FlushCache = true }},
+
+		{"--temperature 0.7", func(r *resolved) { r.Spec.Workload.Sampling.Temperature = 0.7 }},
+		{"--disable-stream", func(r *resolved) { r.Spec.Workload.Sampling.Stream = false }},
+		{"--disable-ignore-eos", func(r *resolved) { r.Spec.Workload.Sampling.IgnoreEOS = false }},
+		{`--extra-request-body {"n":12345678901234567890}`, func(r *resolved) {
+			r.Spec.Workload.Sampling.ExtraBody = map[string]any{"n": json.Number("12345678901234567890")}
+		}},
+		{"--lora-name l", func(r *resolved) { r.Spec.Workload.Sampling.LoRA = "l" }},
+
+		{"--output-file /dev/zero", func(r *resolved) { r.Options.outputFile = "/dev/zero" }},
+		{"--output-details", func(r *resolved) { r.Spec.KeepText, r.Options.outputDetails = true, true }},
+		{"--tag t", func(r *resolved) { r.Options.tag = "t" }},
+		{"--disable-tqdm", func(r *resolved) { r.Options.noProgress = true }},
+	}
+	base, err := resolveArgs(nil, always...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is run is compared whole; of the options only what run itself reads.
+	read := func(r resolved) resolved {
+		r.Options = runFlags{outputFile: r.Options.outputFile, outputDetails: r.Options.outputDetails, tag: r.Options.tag, noProgress: r.Options.noProgress}
+		return r
+	}
+	covered := map[string]bool{"config": true, "target": true, "probe": true} // see TestRunFromConfig
+	for _, tt := range tests {
+		args := strings.Fields(tt.args)
+		for _, arg := range args {
+			if name, ok := strings.CutPrefix(arg, "--"); ok {
+				covered[name] = true
+			}
+		}
+		got, err := resolveArgs(nil, append(append([]string{}, always...), args...)...)
+		if err != nil {
+			t.Errorf("%s: %v", tt.args, err)
+			continue
+		}
+		want := read(base)
+		tt.want(&want)
+		same(t, tt.args, read(got), want)
+	}
+	flags := &flagSet{FlagSet: newFlags()}
+	defineRunFlags(flags)
+	flags.join()
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !covered[f.Name] {
+			t.Errorf("no test knows what --%s changes", f.Name)
+		}
+	})
+}
+
+// What run does without any flag is what bench_serving does.
+func TestFlagDefaults(t *testing.T) {
+	got, err := resolveArgs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "target", got.Target, probes.Target{
+		Name: "run", Environment: probes.Development, Backend: "sglang", BaseURL: "http://127.0.0.1:30000",
+		Connection: probes.Connection{Policy: probes.ConnectionReuse, Headers: map[string]probes.Secret{}},
+		Timeouts:   probes.Timeouts{Connect: 10 * time.Second, Idle: 5 * time.Minute},
+	})
+	same(t, "spec", got.Spec, probes.Spec{
+		Probe: "run", Kind: probes.Load, Requests: 1000, Warmup: probes.Warmup{Requests: 1},
+		Arrivals: probes.Arrivals{Process: probes.Burst, Rate: math.Inf(1), CV: 1},
+		Workload: probes.Workload{
+			Name: "run", Dataset: "random", InputTokens: 1024, OutputTokens: 1024, Tokenizer: "server",
+			Cache: probes.CacheCold, Seed: 1, Sampling: probes.Sampling{IgnoreEOS: true, Stream: true},
+		},
+	})
+}
+
+func TestKeyFromTheEnvironment(t *testing.T) {
+	env := []string{"OPENAI_API_KEY= sk-env \n"}
+	file := writeFile(t, "key", "sk-file")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "sk-env"},
+		{[]string{"--api-key-file", file}, "sk-file"},
+		{[]string{"--header", "authorization=Basic x"}, ""},
+	} {
+		got, err := resolveArgs(env, tt.args...)
+		if key := got.Target.Connection.APIKey.Reveal(); key != tt.want || err != nil {
+			t.Errorf("%q: key %q, %v, want %q", tt.args, key, err, tt.want)
+		}
+	}
+}
+
+// Mistakes are refused in words that name the flag and say what to do, and all of
+// them at once.
+func TestFlagMistakes(t *testing.T) {
+	bad := writeFile(t, "two-lines", "sk-SECRET-1\nsk-SECRET-2\n")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--request-rate", "fast"}, `--request-rate: "fast" is neither a number nor inf`},
+		{[]string{"--request-rate", "-3"}, `--request-rate: must be above 0 requests per second, is -3`},
+		{[]string{"--request-rate", "nan"}, `--request-rate: must be above 0 requests per second, is NaN`},
+		{[]string{"--request-rate", "1", "--burstiness", "nan"}, `--burstiness: NaN must be above 0`},
+		{[]string{"--burstiness", "2"}, `--burstiness: has no effect without a finite --request-rate`},
+		{[]string{"--num-prompts", "-1", "--warmup-requests", "-2", "--duration", "-3s"}, "--num-prompts: -1 is negative\n--duration: -3s is negative\n--warmup-requests: -2 is negative"},
+		{[]string{"--num-prompts", "0", "--duration", "1s"}, `--num-prompts: 0 needs a finite --request-rate or a --max-concurrency: everything at once must have an end`},
+		{[]string{"--num-prompts", "0", "--request-rate", "1"}, `--num-prompts: 0 needs a --duration`},
+		{[]string{"--numprompts", "3"}, `unknown flag --numprompts, did you mean "--num-prompts"?`},
+		{[]string{"--gsp-num-groups", "2"}, `unknown flag --gsp-num-groups; 'inferbeat run --help' lists them`},
+		{[]string{"-n", "3"}, `unknown shorthand flag: 'n' in -n; see 'inferbeat run --help'`},
+		{[]string{"--num-prompts"}, `flag needs an argument: --num-prompts; see 'inferbeat run --help'`},
+		{[]string{"--num-prompts", "ten"}, `invalid argument "ten" for "--num-prompts" flag: must be an integer; see 'inferbeat run --help'`},
+		{[]string{"--duration", "10"}, `invalid argument "10" for "--duration" flag: must be a duration like "30s" or "5m"; see 'inferbeat run --help'`},
+		{[]string{"--header", "A=Bearer", "sk-SECRET"}, `argument 3 belongs to no flag: options are written --name value, and a value with spaces in quotes; see 'inferbeat run --help'`},
+		{[]string{"--random-range-ratio", "2"}, `--random-range-ratio: 2 is outside 0 to 1 (0.5 means lengths from half of the full one to the full one)`},
+		{[]string{"--dataset-name", "sharegpt"}, `--dataset-path: missing, name the ShareGPT JSON file`},
+		{[]string{"--dataset-name", "sharegpt", "--dataset-path", "/nope.json"}, `--dataset-path: /nope.json: no such file or directory`},
+		{[]string{"--dataset-name", "sharegpt", "--dataset-path", "."}, `--dataset-path: .: is a directory, not a file`},
+		{[]string{"--dataset-name", "mmlu"}, `--dataset-name: unknown "mmlu", use one of ["random" "random-ids" "sharegpt"]`},
+		{[]string{"--sharegpt-output-len", "9"}, `--sharegpt-output-len: has no effect on dataset random`},
+		{[]string{"--dataset-path", "x"}, `--dataset-path: dataset random reads no file`},
+		{[]string{"--extra-request-body", "[1]"}, `--extra-request-body: must be one JSON object, such as {"top_k": 1}, in quotes for the shell`},
+		{[]string{"--extra-request-body", "null"}, `--extra-request-body: must be one JSON object, such as {"top_k": 1}, in quotes for the shell`},
+		{[]string{"--extra-request-body", `{"a":1} {"b":2}`}, `--extra-request-body: must be one JSON object, such as {"top_k": 1}, in quotes for the shell`},
+		{[]string{"--extra-request-body", `{"stream":false}`}, `--extra-request-body: stream cannot be set here, use --disable-stream`},
+		{[]string{"--header", "sk-SECRET", "--header", "A b=SECRET", "--header", "A=SECRET\nB: C"}, "--header: number 1 is not of the form K=V\n--header: number 2 has a name that HTTP does not allow: it may hold letters, digits and hyphens\n--header: number 3 has a line break or another control character in its value"},
+		{[]string{"--backend", "vlm"}, `--backend: unknown name, did you mean "vllm"? …`},
+		{[]string{"--backend", "gserver"}, `--backend: not implemented upstream either…`},
+		{[]string{"--tokenizer", "gpt2"}, `--tokenizer: unknown "gpt2", use "server" or "approx"`},
+		{[]string{"--dataset-name", "random-ids", "--tokenizer", "approx"}, `--tokenizer: ids cannot be sent as text without a tokenizer, set --tokenize-prompt or --tokenizer server`},
+		{[]string{"--backend", "vllm-chat", "--tokenize-prompt"}, `--tokenize-prompt: backend vllm-chat takes no token ids`},
+		{[]string{"--connection", "maybe"}, `--connection: "maybe" is neither reuse nor new`},
+		{[]string{"--port", "0"}, `--port: 0 is not from 1 to 65535`},
+		{[]string{"--port", "70000", "--host", "a/b"}, "--port: 70000 is not from 1 to 65535\n--host: \"a/b\" is not a host"},
+		{[]string{"--base-url", "http://h", "--port", "1", "--host", "h"}, "--host: contradicts --base-url, which holds host and port; leave one of them out\n--port: contradicts --base-url, which holds host and port; leave one of them out"},
+		{[]string{"--base-url", "http://u:SECRET@h"}, `--base-url: must not hold a user or password; use --api-key-file or --header`},
+		{[]string{"--base-url", "http://u:SEC RET@h"}, `--base-url: malformed, write scheme://host[:port][/prefix], an IPv6 address in brackets`},
+		{[]string{"--api-key-file", "sk-SECRET"}, `--api-key-file: cannot be read: no such file or directory; name the file that holds the key`},
+		{[]string{"--api-key-file", bad}, `--api-key-file: must hold one line, the key; name the file that holds the key`},
+		{[]string{"--api-key-file", bad, "--header", "Authorization=SECRET"}, `--api-key-file: sets the header Authorization, which --header sets too; leave one of them out`},
+		{[]string{"--timeout-total", "-1s", "--timeout-connect", "-2s"}, "--timeout-connect: -2s is negative; 0 is no bound\n--timeout-total: -1s is negative; 0 is no bound"},
+		{[]string{"--output-details", "--tag", "x"}, "--output-details: has no effect without --output-file\n--tag: has no effect without --output-file"},
+		{[]string{"--target", "a", "--probe", "b"}, "--target: chooses from a configuration; name that with --config\n--probe: chooses from a configuration; name that with --config"},
+		{[]string{"--connection", "nope", "--base-url", "ftp://u:SECRET@x", "--request-rate", "x", "--random-input-len", "0", "--burstiness", "-1", "--max-concurrency", "-1", "--header", "z"},
+			"--base-url: must start with http:// or https://\n--connection: \"nope\" is neither reuse nor new\n--header: number 1 is not of the form K=V\n--random-input-len: 0 is not a length, it must be at least 1\n--request-rate: \"x\" is neither a number nor inf\n--burstiness: -1 must be above 0\n--max-concurrency: must not be negative, is -1"},
+	} {
+		_, err := resolveArgs(nil, tt.args...)
+		if err == nil {
+			t.Errorf("%q: got no error, want %s", tt.args, tt.want)
+			continue
+		}
+		text := err.Error()
+		// What follows … lists the backends, which are others' to name.
+		if want, open := strings.CutSuffix(tt.want, "…"); text != want && (!open || !strings.HasPrefix(text, want)) || strings.Contains(text, "SECRET") {
+			t.Errorf("%q:\n got %s\nwant %s", tt.args, text, tt.want)
+		}
+	}
+}
+
+// A field that a stage refuses and that has a flag is told by the flag's name.
+func TestFieldsAreFlags(t *testing.T) {
+	flags := &flagSet{FlagSet: newFlags()}
+	defineRunFlags(flags)
+	flags.join()
+	for field, flag := range flagOf {
+		if flags.Lookup(flag) == nil {
+			t.Errorf("field %s is said to be set by --%s, which does not exist", field, flag)
+		}
+	}
+	for _, d := range datasetFlags {
+		if flags.Lookup(d.flag) == nil {
+			t.Errorf("--%s is bound to datasets and does not exist", d.flag)
+		}
+	}
+	for _, name := range withConfig {
+		if flags.Lookup(name) == nil {
+			t.Errorf("--%s may stand beside --config and does not exist", name)
+		}
+	}
+}
