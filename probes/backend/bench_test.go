@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,18 +8,12 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
-const chatChunk = `data: {"id":"chatcmpl-a1","object":"chat.completion.chunk","created":1767225600,"model":"demo-8b","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":16,"total_tokens":%d,"completion_tokens":%d}}` + "\n\n"
-
-// events returns n events of a dialect, one per read.
+// events returns n token events of a dialect, one per read.
 func events(backend string, n int) [][]byte {
+	v := voices()[backend]
 	reads := make([][]byte, n)
 	for i := range reads {
-		text := fmt.Sprintf(chatChunk, 17+i, 1+i)
-		if backend == "sglang" {
-			text = fmt.Sprintf(`data: {"text":"%s","output_ids":[%d],"meta_info":{"id":"9f1c","finish_reason":null,"prompt_tokens":12,"weight_version":"default","total_retractions":0,"reasoning_tokens":0,"completion_tokens":%d,"cached_tokens":8}}`+"\n\n",
-				strings.Repeat(" word", 1+i%64), i, 1+i)
-		}
-		reads[i] = []byte(text)
+		reads[i] = []byte(v.token(" word", strings.Repeat(" word", 1+i%64), 1+i))
 	}
 	return reads
 }
@@ -35,7 +28,7 @@ func replay(c *Client, r *reading, rec *probes.Record, reads [][]byte) {
 }
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	for _, backend := range []string{"vllm-chat", "sglang"} {
+	for _, backend := range Names() {
 		c := newClient(t, target(backend), &server{})
 		r, rec := newReading(), probes.Record{Chunks: make([]probes.Chunk, 0, 256)}
 		reads := events(backend, 200)
@@ -48,7 +41,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkEvent(b *testing.B) {
-	for _, backend := range []string{"vllm-chat", "sglang"} {
+	for _, backend := range Names() {
 		b.Run(backend, func(b *testing.B) {
 			c := newClient(b, target(backend), &server{})
 			r, rec := newReading(), probes.Record{Chunks: make([]probes.Chunk, 0, 1024)}

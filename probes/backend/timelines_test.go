@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -328,5 +329,36 @@ func TestNotStreamed(t *testing.T) {
 	rec := once(t, tg, req, answer(200, 4*time.Second, "application/json", body))
 	if rec.Outcome != probes.TimeoutTotal || known(rec.End) != 3*time.Second {
 		t.Errorf("got %s at %v, want timeout_total at 3s", rec.Outcome, rec.End)
+	}
+}
+
+// ollama/ollama#3427: the count of a cached prompt disappears.
+func TestOllamaWithoutPromptCount(t *testing.T) {
+	rec := once(t, target("ollama"), request(), streamOf(mustRead(t, "timelines", "ollama-no-prompt-count.ndjson"), ".ndjson"))
+	if rec.Outcome != probes.OK || rec.Text != "Hello!" || known(rec.OutputTokens) != 3 || len(rec.Chunks) != 3 || rec.FinishReason != "stop" {
+		t.Errorf("got %s, %q, %v tokens in %d chunks, finish %q, want ok, Hello!, 3, 3, stop", rec.Outcome, rec.Text, known(rec.OutputTokens), len(rec.Chunks), rec.FinishReason)
+	}
+	if rec.PromptTokens.IsKnown() || rec.CachedTokens.IsKnown() || rec.ServerPrefill.IsKnown() {
+		t.Errorf("prompt %v, cached %v, prefill %v, want all unknown", rec.PromptTokens, rec.CachedTokens, rec.ServerPrefill)
+	}
+	if rate, ok := rec.ServerDecodeRate().Get(); !ok || fmt.Sprintf("%.1f", rate) != "33.3" || known(rec.ServerDecode) != 90*ms {
+		t.Errorf("server's decode rate %v over %v, want 33.3 over 90ms", rate, rec.ServerDecode)
+	}
+}
+
+// llama-server tells the progress of a long prompt in events of the answer's own shape,
+// the first of them at once.
+func TestPromptProgressIsNoToken(t *testing.T) {
+	body := string(mustRead(t, "captured", "llama-server-long_prefill_progress.sse"))
+	second := strings.Index(body, `data: {"index":0,"content":"","tokens":[],"stop":false,"id_slot":-1,"tokens_predicted":0,"tokens_evaluated":1602,"prompt_progress":{"total":1602,"cache":0,"processed":1602`)
+	token := strings.Index(body, `data: {"index":0,"content":",",`)
+	if second < 0 || token < 0 {
+		t.Fatal("the captured stream is another one")
+	}
+	rec := once(t, target("llamacpp"), request(), timeline{200, map[string]string{"Content-Type": "text/event-stream"}, []step{
+		{at: 6 * ms, data: []byte(body[:second])}, {at: 428 * ms, data: []byte(body[second:token])}, {at: 431 * ms, data: []byte(body[token:])}, {at: 432 * ms, end: "close"},
+	}})
+	if rec.Outcome != probes.OK || known(rec.TTFT()) != 431*ms || known(rec.PromptTokens) != 1602 || known(rec.OutputTokens) != 8 {
+		t.Errorf("got %s, TTFT %v, prompt %v, %v tokens, want ok, 431ms, 1602, 8", rec.Outcome, rec.TTFT(), rec.PromptTokens, rec.OutputTokens)
 	}
 }
