@@ -44,12 +44,16 @@ type Process struct {
 	Args           []string // without the program's name
 	Env            []string // NAME=value
 	Stdout, Stderr io.Writer
-	Reload         <-chan os.Signal // SIGHUP
+	// Hangup is SIGHUP: a reload to serve, the end of the terminal to others.
+	Hangup <-chan os.Signal
+	// Nohup: SIGHUP was ignored when the program started, so it ends nothing.
+	Nohup bool
 }
 
 // command is one word after the program's name.
 type command struct {
 	name, usage, short, about string
+	reloads                   bool // on SIGHUP, instead of ending
 	// define adds the command's flags and returns what it does once they are parsed.
 	define func(*flagSet) action
 }
@@ -114,6 +118,18 @@ func (c command) execute(ctx context.Context, p Process) (int, error) {
 		return exitPass, nil
 	case err != nil:
 		return exitUsage, err
+	}
+	if !c.reloads && !p.Nohup {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		go func() {
+			select {
+			case <-p.Hangup:
+				end()
+			case <-ctx.Done():
+			}
+		}()
 	}
 	return do(ctx, p)
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -165,6 +166,41 @@ func TestRunInterrupted(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(readFile(t, out)), &line); err != nil || line.Completed != 2 || line.Inferbeat.Result != "aborted" || line.Inferbeat.Complete {
 		t.Errorf("the result line says %+v, %v; want 2 completed of an aborted run", line, err)
+	}
+}
+
+// A terminal that goes away ends a run, unless it was started to outlive it.
+func TestRunAndHangup(t *testing.T) {
+	for _, tt := range []struct {
+		nohup bool
+		code  int
+		done  string
+	}{
+		{false, exitUnknown, "Cancelled requests:                      1         \n"},
+		{true, exitPass, "Successful requests:                     1         \n"},
+	} {
+		hangup := make(chan os.Signal, 1)
+		answer := make(chan struct{})
+		url, _ := fakeServer(t, nil, func(engine http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v1/completions" {
+					hangup <- syscall.SIGHUP
+					if !tt.nohup {
+						<-answer
+					}
+				}
+				engine.ServeHTTP(w, r)
+			})
+		})
+		var stdout, stderr strings.Builder
+		code := Main(t.Context(), Process{
+			Args:   short(url, "--num-prompts", "1", "--warmup-requests", "0"),
+			Stdout: &stdout, Stderr: &stderr, Hangup: hangup, Nohup: tt.nohup,
+		})
+		close(answer)
+		if code != tt.code || !strings.Contains(stdout.String(), tt.done) {
+			t.Errorf("nohup %v: code %d, stderr %q, want %d; want %q in:\n%s", tt.nohup, code, stderr.String(), tt.code, tt.done, stdout.String())
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ var serveCommand = command{
 	name: "serve", usage: "serve --config FILE [flags]", short: "run the probes of a configuration on their schedules",
 	about: `Runs the probes of a configuration on their schedules and serves the page and /metrics.
 SIGHUP reloads; SIGTERM ends runs, records them and exits with 0; a second one exits at once.`,
+	reloads: true,
 	define: func(f *flagSet) action {
 		o := &serveFlags{}
 		g := f.group("Flags")
@@ -56,7 +57,7 @@ func (o *serveFlags) serve(ctx context.Context, p Process) (int, error) {
 	}
 	app, err := daemon.New(daemon.Options{
 		ConfigFiles: o.files, Env: p.Env, Overrides: o.overrides(), LogTo: p.Stderr, Version: buildVersion(),
-		Reload: p.Reload, Watch: o.watch, PageRefresh: 5 * time.Second,
+		Reload: p.Hangup, Watch: o.watch, PageRefresh: 5 * time.Second,
 	})
 	if err != nil {
 		return exitUsage, explain(err)
