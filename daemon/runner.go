@@ -39,6 +39,12 @@ type pairClient struct {
 	target       probes.Target
 	backend      *backend.Client
 	calibrations *workload.Calibrations
+	observer     *observer
+}
+
+func (c *pairClient) close() {
+	c.backend.Close()
+	c.observer.client.Close()
 }
 
 // presence notices whether a run had its target to itself.
@@ -112,6 +118,8 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	if err != nil {
 		return err
 	}
+	seen := client.observer.observe(ctx, run, hooks.Panicked)
+	defer seen.close()
 	leave := r.enter(run.Target.Name)
 	defer leave()
 	cpu := startCPUMeter()
@@ -131,14 +139,17 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	if run.Spec.Warmup != (probes.Warmup{}) {
 		loadgen.Run(ctx, clock, warmupLoad(run.Spec, client.backend, source.NextWarmup, clock.Now()), collect(&run.Warmup))
 	}
+	seen.measuring(ctx)
 	load := measuredLoad(run.Spec, client.backend, source.Next, clock.Now())
 	load.Progress = progress
 	stats := loadgen.Run(ctx, clock, load, collect(&run.Records))
 	run.End = run.Start.Add(clock.Now())
+	evidence := verdict.Evidence{CPUShare: cpu.share(), Concurrent: leave()}
+	server := seen.ended(ctx, &evidence)
 	if err := errors.Join(stats.Err, source.Err()); err != nil {
 		return fmt.Errorf("read workload %s: %w", run.Spec.Workload.Name, err)
 	}
-	judge(run, stats, source, verdict.Evidence{CPUShare: cpu.share(), Concurrent: leave()})
+	judge(run, stats, source, server, evidence)
 	return nil
 }
 
@@ -219,17 +230,22 @@ func (r *Runner) client(target probes.Target, probe string) (*pairClient, error)
 	if old != nil && reflect.DeepEqual(old.target, target) {
 		return old, nil
 	}
-	b, err := backend.New(target, backend.Options{DialContext: r.Dial, UserAgent: r.UserAgent})
+	options := backend.Options{DialContext: r.Dial, UserAgent: r.UserAgent}
+	b, err := backend.New(target, options)
 	if err != nil {
 		return nil, fmt.Errorf("reach %s: %w", target.Name, err)
 	}
+	o, err := newObserver(target, options)
+	if err != nil {
+		return nil, fmt.Errorf("observe %s: %w", target.Name, err)
+	}
 	if old != nil {
-		old.backend.Close()
+		old.close()
 	}
 	if r.clients == nil {
 		r.clients = map[pairKey]*pairClient{}
 	}
-	c := &pairClient{target: target, backend: b, calibrations: &workload.Calibrations{}}
+	c := &pairClient{target: target, backend: b, calibrations: &workload.Calibrations{}, observer: o}
 	r.clients[key] = c
 	return c, nil
 }
@@ -240,7 +256,7 @@ func (r *Runner) forget(configured map[pairKey]config.Pair) {
 	defer r.mu.Unlock()
 	for key, c := range r.clients {
 		if _, ok := configured[key]; !ok {
-			c.backend.Close()
+			c.close()
 			delete(r.clients, key)
 		}
 	}
@@ -251,7 +267,7 @@ func (r *Runner) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.clients {
-		c.backend.Close()
+		c.close()
 	}
 	r.clients = nil
 }

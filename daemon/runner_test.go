@@ -219,9 +219,10 @@ func TestHangingTargetIsMeasured(t *testing.T) {
 		if run.Result != probes.RunFailed || run.Summary.Outcomes[probes.TimeoutFirstToken] != 5 || run.Error != "" {
 			t.Errorf("result %s, outcomes %v, error %q; want a failed run of five timeout_first_token", run.Result, run.Summary.Outcomes, run.Error)
 		}
-		// The model and the tokenizer were asked once each, for as long as a first token may take.
-		if got := run.Start.Sub(began); got != 20*time.Second {
-			t.Errorf("the preparation took %v, want 20s", got)
+		// The model and the tokenizer were asked once each, for as long as a first
+		// token may take, and the server's pages for as long as a look may take.
+		if got := run.Start.Sub(began); got != 20*time.Second+lookTime {
+			t.Errorf("the preparation took %v, want 22s", got)
 		}
 	})
 }

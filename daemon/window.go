@@ -12,7 +12,13 @@ import (
 // anew after each run; single runs of one request are not worth judging.
 type window struct {
 	records []summary.Ended
+	// server is what the last look at the server said, and seen when that was.
+	server probes.ServerSummary
+	seen   time.Time
 }
+
+// serverMaxAge is three times as long as looks are apart.
+const serverMaxAge = 3 * glanceEvery
 
 // add takes the records of a run over and returns the result that now stands;
 // nil while nothing in the window has succeeded.
@@ -38,10 +44,20 @@ func (w *window) add(run *probes.Run, now time.Time) *probes.Result {
 		return nil
 	}
 	pooled := probes.Run{Target: run.Target, Spec: run.Spec, Complete: true, Records: summary.Records(w.records)}
-	pooled.Summary = summary.Summarize(summary.Input{Spec: &pooled.Spec, Records: pooled.Records, Pooled: true})
+	pooled.Summary = summary.Summarize(summary.Input{Spec: &pooled.Spec, Records: pooled.Records, Pooled: true, Server: w.lastLook(run, now)})
 	validity := verdict.Validity(&pooled, verdict.Evidence{Window: true})
 	return &probes.Result{
 		RunID: run.ID, CompletedAt: completed, Summary: pooled.Summary, Validity: validity,
 		Verdict: verdict.Judge(&pooled.Spec, &pooled.Summary, validity), Traps: verdict.Traps(&pooled),
 	}
+}
+
+// lastLook is what the server said last, unless that was too long ago.
+func (w *window) lastLook(run *probes.Run, now time.Time) probes.ServerSummary {
+	if run.Summary.Server.Known() {
+		w.server, w.seen = run.Summary.Server, now
+	} else if now.Sub(w.seen) > serverMaxAge {
+		w.server = probes.ServerSummary{}
+	}
+	return w.server
 }

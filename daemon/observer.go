@@ -1,0 +1,171 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/backend"
+	"github.com/inferbeat/inferbeat/probes/inspect"
+	"github.com/inferbeat/inferbeat/probes/verdict"
+)
+
+const (
+	// lookTime bounds everything that is asked of a server before or after a run.
+	lookTime = 2 * time.Second
+	// sampleEvery is how often the server's page is read during a run.
+	sampleEvery = time.Second
+	// maxSamples bounds the samples of a run; a longer one is sampled less often.
+	maxSamples = 2048
+	// glanceEvery is how often a continuous probe looks at its server. Its runs
+	// are a request or two; a page more for each would double their load.
+	glanceEvery = 5 * time.Minute
+)
+
+// observer reads the server's own view of a pair's runs. It has connections of
+// its own: a page must not take the warm connection that a request would have had.
+type observer struct {
+	client *backend.Client
+	reader *inspect.Reader
+
+	facts  probes.ServerFacts // as far as ever read
+	sample inspect.Sample     // of the last look of a continuous probe
+	looked time.Time
+}
+
+func newObserver(target probes.Target, options backend.Options) (*observer, error) {
+	target.Connection.Policy = probes.ConnectionReuse
+	client, err := backend.New(target, options)
+	if err != nil {
+		return nil, err
+	}
+	return &observer{client: client, reader: inspect.NewReader(client, target.Backend)}, nil
+}
+
+// look reads everything. What could be read before and not now stays known.
+func (o *observer) look(ctx context.Context, model string) (probes.ServerFacts, inspect.Sample) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	facts, sample := o.reader.Read(ctx, model)
+	o.looked = time.Now()
+	sample.At = o.looked
+	facts.FillFrom(&o.facts)
+	o.facts = facts
+	return facts, sample
+}
+
+func (o *observer) glimpse(ctx context.Context) inspect.Sample {
+	sample := o.reader.Sample(ctx)
+	sample.At = time.Now()
+	return sample
+}
+
+// observation is what is seen of one run.
+type observation struct {
+	*observer
+	run      *probes.Run
+	before   inspect.Sample
+	stop     func() []inspect.Sample
+	panicked func(any)
+}
+
+// observe begins with what the server is. A continuous probe looks later, and
+// seldom.
+func (o *observer) observe(ctx context.Context, run *probes.Run, panicked func(any)) *observation {
+	seen := &observation{observer: o, run: run, panicked: panicked, stop: notWatching}
+	if !run.Spec.Kind.Continuous() {
+		run.Facts, seen.before = o.look(ctx, run.Target.Model)
+	}
+	return seen
+}
+
+func notWatching() []inspect.Sample { return nil }
+
+// close ends the watch on a run that did not come to its end.
+func (o *observation) close() []inspect.Sample {
+	samples := o.stop()
+	o.stop = notWatching
+	return samples
+}
+
+// measuring is called when the measured part begins.
+func (o *observation) measuring(ctx context.Context) {
+	if !o.before.Readable() {
+		return
+	}
+	if len(o.run.Warmup) > 0 {
+		o.before = o.glimpse(ctx) // the warm-up is no part of the result
+	}
+	o.stop = o.watch(ctx)
+}
+
+// watch takes samples until it is stopped, one request at a time.
+func (o *observation) watch(ctx context.Context) (stop func() []inspect.Sample) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan []inspect.Sample, 1)
+	go func() {
+		var samples []inspect.Sample
+		defer func() {
+			if cause := recover(); cause != nil && o.panicked != nil {
+				o.panicked(cause)
+			}
+			done <- samples
+		}()
+		every := sampleEvery
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if sample := o.glimpse(ctx); sample.Readable() {
+				samples = append(samples, sample)
+			}
+			if len(samples) == maxSamples {
+				samples, every = everySecond(samples), 2*every
+				ticker.Reset(every)
+			}
+		}
+	}()
+	return func() []inspect.Sample {
+		cancel() // ends the request that may be under way, so this does not wait for the server
+		return <-done
+	}
+}
+
+func everySecond(samples []inspect.Sample) []inspect.Sample {
+	for i := range len(samples) / 2 {
+		samples[i] = samples[2*i]
+	}
+	return slices.Clip(samples[:len(samples)/2])
+}
+
+// ended is called when the last request has ended. It gives what the server says
+// about the run and adds to the evidence.
+func (o *observation) ended(ctx context.Context, evidence *verdict.Evidence) probes.ServerSummary {
+	during := o.close()
+	if o.run.Spec.Kind.Continuous() {
+		return o.glance(ctx)
+	}
+	facts, after := o.look(ctx, o.run.Target.Model)
+	server := inspect.Delta(o.before, after, during)
+	evidence.Changed = o.run.Facts.Changed(&facts)
+	evidence.ServerRestarted = server.Restarted || o.run.Facts.Restarted(&facts)
+	server.Restarted = evidence.ServerRestarted
+	return server
+}
+
+// glance is the seldom look of a continuous probe. The counters speak about the
+// time since the last one; a restart in that time is no fault of this run.
+func (o *observation) glance(ctx context.Context) (server probes.ServerSummary) {
+	if o.looked.IsZero() || time.Since(o.looked) >= glanceEvery {
+		last := o.sample
+		_, o.sample = o.look(ctx, o.run.Target.Model)
+		server = inspect.Delta(last, o.sample, []inspect.Sample{o.sample})
+	}
+	o.run.Facts = o.facts
+	return server
+}
