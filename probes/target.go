@@ -33,8 +33,8 @@ type Target struct {
 	Environment Environment
 	Site        string // the user's own name of the environment
 	Backend     string // wire dialect, named as in bench_serving
-	// BaseURL is scheme://host[:port][/prefix]; it holds no user info, query or
-	// fragment, so it may be printed.
+	// BaseURL is scheme://host[:port][/prefix], or unix:///path/of.sock[:/prefix] for a
+	// socket of this host; it holds no user info, query or fragment, so it may be printed.
 	BaseURL string
 	Path    string // replaces the dialect's request path when not empty
 	Model   string // empty: asked from /v1/models before a run

@@ -113,6 +113,10 @@ func TestJoinURL(t *testing.T) {
 		{"https://gw/a%2Fb", "v1/models", "https://gw/a%2Fb/v1/models"},
 		{"http://gw/v10", "/v1/models", "http://gw/v10/v1/models"},
 		{" http://gw ", "/generate", "http://gw/generate"},
+		{"unix:///run/engine.sock", "/v1/models", "unix:///run/engine.sock:/v1/models"},
+		{"unix:///run/engine.sock:/team/v1/", "/v1/models", "unix:///run/engine.sock:/team/v1/models"},
+		{"unix:///run/engine.sock:/", "generate", "unix:///run/engine.sock:/generate"},
+		{"unix:///run/my%20engine%3Aa.sock", "/generate", "unix:///run/my%20engine%3Aa.sock:/generate"},
 	}
 	for _, test := range tests {
 		if got, err := JoinURL(test.base, test.path); got != test.want || err != nil {
@@ -120,6 +124,12 @@ func TestJoinURL(t *testing.T) {
 		}
 	}
 	if got, err := engineURL("http://gw/team/v1/", "/generate"); got != "http://gw/team/generate" || err != nil {
+		t.Errorf("engineURL = %q, %v, want the engine's path beside /v1", got, err)
+	}
+	if got, err := engineURL("unix:///run/v1", "/generate"); got != "unix:///run/v1:/generate" || err != nil {
+		t.Errorf("engineURL = %q, %v, want a socket of the name v1 to keep it", got, err)
+	}
+	if got, err := engineURL("unix:///run/engine.sock:/v1", "metrics"); got != "unix:///run/engine.sock:/metrics" || err != nil {
 		t.Errorf("engineURL = %q, %v, want the engine's path beside /v1", got, err)
 	}
 }
@@ -141,6 +151,11 @@ func TestCleanURLRefusesWithoutRepeating(t *testing.T) {
 		"http://gw:0":                           "from 1 to 65535",
 		"http://gw:":                            "from 1 to 65535",
 		"http://gw:99999":                       "from 1 to 65535",
+		"unix://run/engine.sock":                "write a socket as unix:///path/of.sock",
+		"unix:///":                              "write a socket as unix:///path/of.sock",
+		"unix:///run/engine.sock:v1":            "write a socket as unix:///path/of.sock",
+		"unix:///run/engine.sock?QUERYSECRET":   "must not hold a query",
+		"unix:run/engine.sock":                  "write a socket as unix:///path/of.sock",
 	} {
 		got, err := CleanURL(raw)
 		if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "SECRET") {

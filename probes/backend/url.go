@@ -80,7 +80,8 @@ func isPort(s string) bool {
 }
 
 // CleanURL checks a base URL and brings it into the form in which it may be
-// printed and joined: scheme://host[:port][/prefix] without a slash at the end.
+// printed and joined, without a slash at the end: scheme://host[:port][/prefix], or for
+// a socket of this host unix:///path/of.sock[:/prefix], as nginx writes it.
 // Its errors do not repeat the URL, which may hold a password.
 func CleanURL(raw string) (string, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
@@ -88,12 +89,14 @@ func CleanURL(raw string) (string, error) {
 		return "", errors.New("parse base url: malformed, write scheme://host[:port][/prefix], an IPv6 address in brackets")
 	}
 	switch host := u.Hostname(); {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "", errors.New("parse base url: must start with http:// or https://")
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "unix":
+		return "", errors.New("parse base url: must start with http:// or https:// (or be unix:///path/of.sock)")
 	case u.User != nil:
 		return "", errors.New("parse base url: must not hold a user or password; use api_key_file or headers")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return "", errors.New("parse base url: must not hold a query or a fragment")
+	case u.Scheme == "unix":
+		return cleanSocket(u)
 	case host == "":
 		return "", errors.New("parse base url: has no host")
 	case strings.Contains(host, ":") != strings.HasPrefix(u.Host, "["):
@@ -106,31 +109,57 @@ func CleanURL(raw string) (string, error) {
 	return u.String(), nil
 }
 
+// cleanSocket is CleanURL for a socket.
+func cleanSocket(u *url.URL) (string, error) {
+	socket, prefix, _ := strings.Cut(u.EscapedPath(), ":")
+	prefix = strings.TrimRight(prefix, "/")
+	if u.Host != "" || !strings.HasPrefix(socket, "/") || strings.HasSuffix(socket, "/") || prefix != "" && prefix[0] != '/' {
+		return "", errors.New("parse base url: write a socket as unix:///path/of.sock, with a prefix as unix:///path/of.sock:/prefix")
+	}
+	if prefix == "" {
+		return "unix://" + socket, nil
+	}
+	return "unix://" + socket + ":" + prefix, nil
+}
+
 // JoinURL appends a request path to a base URL. A prefix of the base is kept; a
 // base that ends in /v1 and a path that starts with it share that part.
 func JoinURL(base, path string) (string, error) {
-	base, err := CleanURL(base)
+	server, prefix, err := splitBase(base)
 	if err != nil {
 		return "", err
 	}
 	path = "/" + strings.TrimLeft(path, "/")
-	if strings.HasSuffix(base, "/v1") && (path == "/v1" || strings.HasPrefix(path, "/v1/")) {
-		base = strings.TrimSuffix(base, "/v1")
+	if strings.HasSuffix(prefix, "/v1") && (path == "/v1" || strings.HasPrefix(path, "/v1/")) {
+		prefix = strings.TrimSuffix(prefix, "/v1")
 	}
-	return base + path, nil
+	return server + prefix + path, nil
+}
+
+// splitBase takes a base URL apart where a request path would follow the server.
+func splitBase(base string) (server, prefix string, err error) {
+	if base, err = CleanURL(base); err != nil {
+		return "", "", err
+	}
+	scheme, rest, _ := strings.Cut(base, "://")
+	if scheme == "unix" {
+		socket, prefix, _ := strings.Cut(rest, ":")
+		return "unix://" + socket + ":", prefix, nil
+	}
+	if at := strings.IndexByte(rest, '/'); at >= 0 {
+		rest, prefix = rest[:at], rest[at:]
+	}
+	return scheme + "://" + rest, prefix, nil
 }
 
 // engineURL joins a path of the engine's own API, which lies beside /v1 and not
 // below it.
 func engineURL(base, path string) (string, error) {
-	base, err := CleanURL(base)
+	server, prefix, err := splitBase(base)
 	if err != nil {
 		return "", err
 	}
-	if !strings.HasPrefix(path, "/v1/") {
-		base = strings.TrimSuffix(base, "/v1")
-	}
-	return JoinURL(base, path)
+	return server + strings.TrimSuffix(prefix, "/v1") + "/" + strings.TrimLeft(path, "/"), nil
 }
 
 // withoutQuery is a URL as it may be printed: no user, query or fragment.

@@ -22,8 +22,8 @@ type Options struct {
 	// ConnectTimeout bounds one dial: look-up, TCP, proxy and TLS together; 0 is
 	// no bound.
 	ConnectTimeout time.Duration
-	// DialContext replaces look-up and TCP: it gets host:port as the URL has it,
-	// and must return when its context ends.
+	// DialContext replaces look-up and TCP: it gets host:port as the URL has it, or
+	// the network unix and a path, and must return when its context ends.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -73,7 +73,10 @@ func (c *Client) Close() { c.pool.close() }
 
 // Request is one HTTP request.
 type Request struct {
-	Method, URL string
+	Method string
+	// URL is http://…, https://…, or unix:///path/of.sock:/request for a server that
+	// listens on a socket of this host; it sees the host localhost then.
+	URL string
 	// Header is sent as it is, with Accept-Encoding: identity when it has none. A
 	// Host entry replaces the URL's host on the wire.
 	Header http.Header

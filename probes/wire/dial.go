@@ -44,7 +44,7 @@ func (x *exchange) dial(rt route) (*conn, error) {
 		defer cancel()
 		d.ctx = ctx
 	}
-	raw, err := d.reach(rt.firstHop())
+	raw, err := d.reach(rt)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,11 @@ func (d *dialing) prepare(cn *conn) error {
 
 // reach resolves the host if need be and connects to the first address that
 // answers.
-func (d *dialing) reach(host, port string) (net.Conn, error) {
+func (d *dialing) reach(rt route) (net.Conn, error) {
+	if rt.socket != "" {
+		return d.connect("unix", []string{rt.socket})
+	}
+	host, port := rt.firstHop()
 	addresses := []string{net.JoinHostPort(host, port)}
 	if _, literal := netip.ParseAddr(host); literal != nil && d.client.lookup != nil {
 		begin := d.clock.Now()
@@ -105,8 +109,12 @@ func (d *dialing) reach(host, port string) (net.Conn, error) {
 			addresses = append(addresses, net.JoinHostPort(ip.Unmap().String(), port))
 		}
 	}
+	return d.connect("tcp", addresses)
+}
+
+func (d *dialing) connect(network string, addresses []string) (net.Conn, error) {
 	begin := d.clock.Now()
-	raw, err := d.connectAny(addresses)
+	raw, err := d.connectAny(network, addresses)
 	d.trace.Connect = plus(d.trace.Connect, d.clock.Now()-begin)
 	if err != nil {
 		return nil, d.failed(PhaseConnect, err)
@@ -116,10 +124,10 @@ func (d *dialing) reach(host, port string) (net.Conn, error) {
 
 // connectAny tries the addresses in order. Each may use its share of the time
 // that is left, so that one silent address does not eat the others' chance.
-func (d *dialing) connectAny(addresses []string) (net.Conn, error) {
+func (d *dialing) connectAny(network string, addresses []string) (net.Conn, error) {
 	var failures error
 	for i, address := range addresses {
-		raw, err := d.connectOne(address, len(addresses)-i)
+		raw, err := d.connectOne(network, address, len(addresses)-i)
 		if err == nil {
 			return raw, nil
 		}
@@ -135,18 +143,18 @@ func (d *dialing) connectAny(addresses []string) (net.Conn, error) {
 	return nil, failures
 }
 
-func (d *dialing) connectOne(address string, left int) (net.Conn, error) {
+func (d *dialing) connectOne(network, address string, left int) (net.Conn, error) {
 	if left == 1 || d.until.IsZero() {
-		return d.client.dial(d.ctx, "tcp", address)
+		return d.client.dial(d.ctx, network, address)
 	}
 	share := time.Until(d.until) / time.Duration(left)
 	ctx, cancel := context.WithTimeout(d.ctx, share)
 	defer cancel()
-	raw, err := d.client.dial(ctx, "tcp", address)
+	raw, err := d.client.dial(ctx, network, address)
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() && d.ctx.Err() == nil {
 		// Not wrapped: it would pass for the end of the whole request.
-		return nil, fmt.Errorf("dial tcp %s: no answer within %v", address, share)
+		return nil, fmt.Errorf("dial %s %s: no answer within %v", network, address, share)
 	}
 	return raw, err
 }

@@ -36,6 +36,7 @@ type exchange struct {
 	clock    probes.Clock
 	deadline time.Time // zero: none
 	origin   *url.URL
+	socket   string // where the origin is, if not on the network
 	head     *http.Request
 	body     []byte
 	sameHost bool
@@ -44,7 +45,11 @@ type exchange struct {
 }
 
 func (c *Client) newExchange(ctx context.Context, clock probes.Clock, req *Request) (*exchange, error) {
-	head, err := http.NewRequest(req.Method, req.URL, nil)
+	socket, target, err := splitSocket(req.URL)
+	if err != nil {
+		return nil, err
+	}
+	head, err := http.NewRequest(req.Method, target, nil)
 	var malformed *url.Error
 	if errors.As(err, &malformed) {
 		err = fmt.Errorf("parse url: %w", malformed.Err) // without the url itself
@@ -69,6 +74,7 @@ func (c *Client) newExchange(ctx context.Context, clock probes.Clock, req *Reque
 		clock:    clock,
 		deadline: instant(clock, req.Deadline),
 		origin:   head.URL,
+		socket:   socket,
 		head:     head,
 		body:     req.Body,
 		sameHost: req.SameHost,
@@ -79,7 +85,7 @@ func (c *Client) newExchange(ctx context.Context, clock probes.Clock, req *Reque
 // roundTrip sends the request to one server, on an idle connection if there is
 // one, and returns its answer.
 func (x *exchange) roundTrip() (*Response, error) {
-	rt, err := x.client.routeTo(x.head.URL, sameOrigin(x.origin, x.head.URL))
+	rt, err := x.routeTo(x.head.URL)
 	if err != nil {
 		return nil, x.fail(PhaseClient, err)
 	}
@@ -230,12 +236,12 @@ func (x *exchange) follow(r *Response) bool {
 	if to == nil || (to.Scheme != "http" && to.Scheme != "https") || to.Hostname() == "" {
 		return false
 	}
-	if x.sameHost && !sameOrigin(x.origin, to) {
+	if x.sameHost && !x.same(to) {
 		return false
 	}
 	r.Close(true)
 	x.trace.Redirects++
-	if !sameOrigin(x.origin, to) {
+	if !x.same(to) {
 		// Not restored when a later redirect leads back: the way there was
 		// somebody else's choice.
 		for name := range x.head.Header {
@@ -249,6 +255,12 @@ func (x *exchange) follow(r *Response) bool {
 	}
 	x.head.URL = to
 	return true
+}
+
+// same reports whether to is the caller's own host. What listens on a socket knows
+// no TLS.
+func (x *exchange) same(to *url.URL) bool {
+	return sameOrigin(x.origin, to) && (x.socket == "" || to.Scheme == "http")
 }
 
 // sameOrigin reports whether to may see what was meant for from: the same host

@@ -24,11 +24,18 @@ type route struct {
 	// the server name that the options give.
 	own   bool
 	proxy *url.URL // nil: direct. Equal routes hold the same pointer.
+	// socket is the path of a socket of this host, which is dialled then.
+	socket string
 }
 
-func (c *Client) routeTo(u *url.URL, own bool) (route, error) {
-	rt := route{https: u.Scheme == "https", host: u.Hostname(), port: portOf(u), own: own}
-	if c.proxy == nil {
+// routeTo is the way to the host of the current URL.
+func (x *exchange) routeTo(u *url.URL) (route, error) {
+	c := x.client
+	rt := route{https: u.Scheme == "https", host: u.Hostname(), port: portOf(u), own: x.same(u)}
+	if rt.own {
+		rt.socket = x.socket
+	}
+	if c.proxy == nil || rt.socket != "" {
 		return rt, nil
 	}
 	var err error
@@ -44,6 +51,21 @@ func (rt route) firstHop() (host, port string) {
 		return rt.proxy.Hostname(), portOf(rt.proxy)
 	}
 	return rt.host, rt.port
+}
+
+// splitSocket turns unix:///path/of.sock:/request into the socket's path and the URL
+// of the request on it, as nginx writes them; any other URL is returned as it is. In
+// the path of the socket a colon is written as %3A.
+func splitSocket(raw string) (socket, request string, err error) {
+	rest, isSocket := strings.CutPrefix(raw, "unix://")
+	if !isSocket {
+		return "", raw, nil
+	}
+	escaped, request, _ := strings.Cut(rest, ":")
+	if socket, err = url.PathUnescape(escaped); err != nil || !strings.HasPrefix(socket, "/") || !strings.HasPrefix(request, "/") {
+		return "", "", errors.New("a socket is written unix:///path/of.sock:/request")
+	}
+	return socket, "http://localhost" + request, nil
 }
 
 func portOf(u *url.URL) string {

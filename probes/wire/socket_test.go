@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -324,4 +327,70 @@ func BenchmarkBodyRead(b *testing.B) {
 		}
 	}
 	r.Close(false)
+}
+
+// A server of this host that listens on no port.
+func TestSocketOfThisHost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "my engine.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []string
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hosts = append(hosts, r.Host+r.URL.Path)
+		if r.URL.Path == "/v1/old" {
+			http.Redirect(w, r, "/v1/new", http.StatusTemporaryRedirect)
+			return
+		}
+		_, _ = io.WriteString(w, "hello")
+	})}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	c := client(t, Options{Connection: probes.Connection{FollowRedirects: true, Proxy: "http://127.0.0.1:1"}})
+	url := "unix://" + strings.ReplaceAll(path, " ", "%20") + ":/v1/old"
+	for i := range 2 {
+		r := whole(t, c, probes.NewClock(), post(url, "{}"))
+		diff(t, "redirects", r.Trace.Redirects, 1)
+		diff(t, "reused", r.Trace.Reused, i > 0)
+		diff(t, "connected", r.Trace.Connect.IsKnown(), i == 0)
+		diff(t, "looked up", r.Trace.DNS.IsKnown(), false)
+	}
+	diff(t, "requests", hosts, []string{"localhost/v1/old", "localhost/v1/new", "localhost/v1/old", "localhost/v1/new"})
+	_, err = c.Do(t.Context(), probes.NewClock(), get("unix:///nowhere/engine.sock:/v1"))
+	if e := failure(t, err); e.Phase != PhaseConnect || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a socket that is not there: phase %s, error %v", e.Phase, err)
+	}
+	for _, url := range []string{"unix:///run/engine.sock", "unix://run/engine.sock:/v1", "unix:///run/engine.sock:v1", "unix:///%zz:/v1"} {
+		if _, err := c.Do(t.Context(), probes.NewClock(), get(url)); failure(t, err).Phase != PhaseClient {
+			t.Errorf("%s: %v, want a failure of the client", url, err)
+		}
+	}
+}
+
+// A redirect from a socket to a host of the network is a redirect to another host, and
+// one to https is as well: nobody speaks TLS on a socket.
+func TestRedirectFromASocket(t *testing.T) {
+	for _, to := range []string{"http://b/y", "https://localhost/y"} {
+		bubble(t, func(t *testing.T) {
+			var networks []string
+			n := &network{serve: func(_ int, p *peer) {
+				defer p.Close()
+				if p.read() != nil {
+					p.say(noContent, to)
+				}
+			}}
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				networks = append(networks, network+" "+address)
+				return n.dial(ctx, network, address)
+			}
+			c := client(t, Options{DialContext: dial, Connection: probes.Connection{FollowRedirects: true}})
+			req := post("unix:///run/engine.sock:/x", "{}")
+			req.SameHost = true
+			r := do(t, c, probes.NewClock(), req)
+			diff(t, "location", r.Location, to)
+			diff(t, "dialled", networks, []string{"unix /run/engine.sock"})
+			r.Close(false)
+		})
+	}
 }
