@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -74,6 +75,49 @@ func TestRunExitStatus(t *testing.T) {
 				t.Errorf("report printed: %v", reported)
 			}
 		})
+	}
+}
+
+// What flags say about a request is what the server gets.
+func TestRequestOnTheWire(t *testing.T) {
+	var header http.Header
+	var body string
+	url, _ := fakeServer(t, nil, func(engine http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/completions" {
+				text, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				header, body = r.Header.Clone(), string(text)
+				r.Body = io.NopCloser(strings.NewReader(body))
+			}
+			engine.ServeHTTP(w, r)
+		})
+	})
+	got := call(t.Context(), []string{"OPENAI_API_KEY=sk-one"}, short(url, "--num-prompts", "1", "--warmup-requests", "0", "--temperature", "0.5",
+		"--header", "X-Tenant=a=b", "--extra-request-body", `{"priority": 12345678901234567890, "nested": {"top_k": 3}}`)...)
+	if got.code != exitPass {
+		t.Errorf("code %d, stderr %q", got.code, got.stderr)
+	}
+	contains(t, "the body", body, `"priority":12345678901234567890`, `"nested":{"top_k":3}`, `"temperature":0.5`, `"max_tokens":4`, `"model":"m"`, `"stream":true`)
+	for name, want := range map[string]string{"Authorization": "Bearer sk-one", "X-Tenant": "a=b", "User-Agent": "inferbeat/" + buildVersion()} {
+		if header.Get(name) != want {
+			t.Errorf("header %s is %q, want %q", name, header.Get(name), want)
+		}
+	}
+}
+
+// A redirect is not followed, and where it leads is told without its query.
+func TestRunRedirected(t *testing.T) {
+	url, _ := fakeServer(t, nil, func(http.Handler) http.Handler {
+		return http.RedirectHandler("http://127.0.0.1:1/login?token=SECRET", http.StatusFound)
+	})
+	got := call(t.Context(), nil, short(url)...)
+	want := "  3 bad_response: status 302 Found: redirect to http://127.0.0.1:1/login is not followed\n" +
+		"    use the URL that it redirects to, or follow_redirects in a configuration\n"
+	if got.code != exitFail || !strings.HasSuffix(got.stderr, want) || strings.Contains(got.stdout, "SECRET") {
+		t.Errorf("code %d, stderr:\n%swant 1 and:\n%s", got.code, got.stderr, want)
 	}
 }
 
@@ -210,7 +254,7 @@ func TestRunCancelledBefore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	got := call(ctx, nil, short(url)...)
-	if got.code != exitUnknown || got.stdout != "" || !strings.HasPrefix(got.stderr, "inferbeat run: ended before it was complete\ninferbeat run: nothing was measured: ") {
+	if got.code != exitUnknown || got.stdout != "" || got.stderr != "inferbeat run: ended before anything was measured\n" {
 		t.Errorf("code %d, stdout %q, stderr %q; want 3, nothing, and why", got.code, got.stdout, got.stderr)
 	}
 	if n := engine.Stats().Received; n != 0 {

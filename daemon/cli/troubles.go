@@ -23,10 +23,12 @@ type trouble struct {
 // look at. It is empty when all is well.
 func troubles(run *probes.Run) string {
 	var b strings.Builder
-	if run.Result == probes.RunAborted {
+	switch {
+	case run.Result == probes.RunAborted && run.Error != "": // by the interruption
+		fmt.Fprintln(&b, "inferbeat run: ended before anything was measured")
+	case run.Result == probes.RunAborted:
 		fmt.Fprintln(&b, "inferbeat run: ended before it was complete")
-	}
-	if run.Error != "" {
+	case run.Error != "":
 		fmt.Fprintf(&b, "inferbeat run: nothing was measured: %s\n", run.Error)
 	}
 	list, failed := failures(run.Records)
@@ -82,6 +84,8 @@ func (t trouble) hint() string {
 		return "check the key: --api-key-file or OPENAI_API_KEY, api_key_file in a configuration"
 	case t.status == http.StatusNotFound:
 		return "check the backend, the URL's prefix and the model's name"
+	case t.status/100 == 3:
+		return "use the URL that it redirects to, or follow_redirects in a configuration"
 	case t.outcome == probes.BadResponse:
 		return "check that an inference server is behind the URL, and that it speaks the backend's dialect"
 	}
