@@ -20,12 +20,14 @@ const module = "github.com/inferbeat/inferbeat"
 // vocabulary. A package that is not listed may not exist.
 var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
-	"daemon/cli":               {"daemon", "daemon/config", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/report"},
+	"daemon/cli":               {"daemon", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/report"},
 	"daemon/cli/gen":           {"daemon/cli"},
-	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/inspect", "probes/loadgen", "probes/summary", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
+	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/inspect", "probes/loadgen", "probes/summary", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
 	"daemon/config/gen":        {"daemon/config"},
 	"daemon/schedule":          {"probes"},
+	"daemon/selftest":          {"probes", "probes/truth", "probes/backend", "probes/loadgen", "probes/stats", "probes/wire"},
+	"daemon/selftest/soak":     {"daemon", "probes", "probes/truth"},
 	"daemon/web":               {"probes"},
 	"probes":                   {},
 	"probes/stats":             {},
@@ -36,6 +38,7 @@ var mayImport = map[string][]string{
 	"probes/loadgen":           {"probes"},
 	"probes/fakellm":           {"probes"},
 	"probes/inspect":           {"probes"},
+	"probes/truth":             {"probes"},
 	"probes/wire":              {"probes"},
 	"probes/backend":           {"probes", "probes/stream", "probes/wire", "probes/internal/jsonscan"},
 	"probes/summary":           {"probes", "probes/stats"},
@@ -60,7 +63,7 @@ var onlyIn = map[string][]string{
 
 // mayStartGoroutines is every place with a go statement; each owner knows how
 // its goroutines end.
-var mayStartGoroutines = []string{"daemon", "daemon/cli", "daemon/schedule", "probes/loadgen", "probes/fakellm", "exporters"}
+var mayStartGoroutines = []string{"daemon", "daemon/cli", "daemon/schedule", "probes/loadgen", "probes/fakellm", "probes/truth", "daemon/selftest", "exporters"}
 
 type goPackage struct {
 	ImportPath string

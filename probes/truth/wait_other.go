@@ -1,0 +1,5 @@
+//go:build !linux
+
+package truth
+
+func newWaiter(bool) (waiter, error) { return newTimerWaiter(), nil }
