@@ -43,6 +43,14 @@ const (
 	ResultTimestamp                 = "inferbeat_result_timestamp_seconds"
 	ResultAcceptLength              = "inferbeat_result_spec_accept_length"
 	ResultPrefixCacheHit            = "inferbeat_result_prefix_cache_hit_ratio"
+	ResultAcceptanceRatio           = "inferbeat_result_spec_acceptance_ratio"
+	ResultServerQueue               = "inferbeat_result_server_queue_requests"
+	ResultServerRunning             = "inferbeat_result_server_running_requests"
+	ResultServerKVCacheUsage        = "inferbeat_result_server_kv_cache_usage_ratio"
+	ResultServerPreemptions         = "inferbeat_result_server_preemptions"
+	ResultServerTTFT                = "inferbeat_result_server_ttft_mean_seconds"
+	ResultServerTPOT                = "inferbeat_result_server_tpot_mean_seconds"
+	ResultClientTTFTExcess          = "inferbeat_result_client_ttft_excess_seconds"
 	ResultSuspect                   = "inferbeat_result_suspect"
 
 	// Run lifecycle, SLO and limits.

@@ -42,7 +42,7 @@ type SinkState struct {
 	Dropped, Errors uint64
 }
 
-func (e *Exporter) addDaemon(b *builder, now time.Time) {
+func (e *Exporter) addDaemon(b *builder, now time.Time, facts map[string]*probes.ServerFacts) {
 	b.info(catalog.BuildInfo, e.build...)
 	if e.opts.MaxSeries > 0 {
 		b.gauge(catalog.MetricsSeriesLimit, nil, float64(e.opts.MaxSeries))
@@ -58,7 +58,7 @@ func (e *Exporter) addDaemon(b *builder, now time.Time) {
 	b.gaugeTime(catalog.SchedulerLastTick, nil, d.SchedulerTick)
 	b.counter(catalog.Panics, nil, d.Panics, started)
 	for i := range d.Targets {
-		b.info(catalog.TargetInfo, e.targetFacts(&d.Targets[i])...)
+		b.info(catalog.TargetInfo, e.targetFacts(&d.Targets[i], facts[d.Targets[i].Name])...)
 	}
 	if d.TargetStates != nil {
 		for _, state := range sortedKeys(e.enums[catalog.LabelState]) {
@@ -77,9 +77,10 @@ func (e *Exporter) addDaemon(b *builder, now time.Time) {
 	}
 }
 
-func (e *Exporter) targetFacts(t *probes.Target) []*dto.LabelPair {
+func (e *Exporter) targetFacts(t *probes.Target, server *probes.ServerFacts) []*dto.LabelPair {
 	facts := append(pairLabels(probes.Pair{Target: t.Name, Pool: t.Pool, Environment: t.Environment, Model: t.Model})[:4],
 		label("backend", t.Backend), label("site", t.Site))
+	facts = append(facts, serverFacts(server, t.Labels)...)
 	for _, name := range e.opts.SiteLabels {
 		facts = append(facts, label(name, t.Labels[name]))
 	}

@@ -52,6 +52,10 @@ func seriesOf(m catalog.Metric, show forms) int {
 	if m.HasLabel(catalog.LabelSLO) || m.HasLabel(catalog.LabelSeverity) {
 		return 0
 	}
+	stats := len(probes.Statistics)
+	if !m.HasLabel(catalog.LabelSignal) {
+		stats = len(levelStats) // a gauge of the server, which has no percentiles
+	}
 	for name, values := range map[string]int{
 		catalog.LabelOutcome: 4,
 		catalog.LabelClass:   countFailing(),
@@ -59,7 +63,7 @@ func seriesOf(m catalog.Metric, show forms) int {
 		catalog.LabelReason:  len(probes.SkipReasons),
 		catalog.LabelPhase:   3,
 		catalog.LabelSignal:  len(resultSignals),
-		catalog.LabelStat:    len(probes.Statistics),
+		catalog.LabelStat:    stats,
 	} {
 		if m.HasLabel(name) {
 			n *= values

@@ -193,8 +193,9 @@ func (e *Exporter) Gather() ([]*dto.MetricFamily, error) {
 	b := newBuilder()
 	e.bury(now)
 	e.addSums(b, now)
-	e.addStatuses(b, e.opts.Snapshot())
-	e.addDaemon(b, now)
+	statuses := e.opts.Snapshot()
+	e.addStatuses(b, statuses)
+	e.addDaemon(b, now, latestFacts(statuses))
 	families, err := b.finish()
 	if e.opts.Registry != nil {
 		others, otherErr := e.opts.Registry.Gather()

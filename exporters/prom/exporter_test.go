@@ -224,7 +224,13 @@ func result(at time.Time) *probes.Result {
 			RequestThroughput: probes.Known(4.0), InputThroughput: probes.Known(2048.0), OutputThroughput: probes.Known(512.0), TotalThroughput: probes.Known(2560.0),
 			PeakOutputThroughput: probes.Known(700.0), Concurrency: probes.Known(3.5), PeakConcurrency: 6,
 			OfferedRate: probes.Known(4.1), AchievedRate: probes.Known(4.05), Goodput: probes.Known(3.9),
-			SLOAttainment: map[string]float64{"fast": 0.975}, AcceptLength: probes.Known(2.5),
+			SLOAttainment: map[string]float64{"fast": 0.975}, AcceptLength: probes.Known(2.5), AcceptSource: probes.AcceptCounters,
+			Server: probes.ServerSummary{
+				AcceptLength: probes.Known(2.5), AcceptSource: probes.AcceptCounters, AcceptanceRatio: probes.Known(0.375),
+				PrefixCache: probes.PrefixCache{HitRatio: probes.Known(0.75)},
+				Queue:       probes.Level{N: 50, Mean: 1.5, Max: 9}, Running: probes.Level{N: 50, Mean: 20.5, Max: 32}, KVUsage: probes.Level{N: 50, Mean: 0.25, Max: 0.875},
+				Preemptions: probes.Known(3), TTFT: probes.ServerMean{N: 205, Mean: 0.125}, TPOT: probes.ServerMean{N: 25_000, Mean: 0.0625},
+			},
 		},
 	}
 }
@@ -460,6 +466,11 @@ func TestResultAndLimits(t *testing.T) {
 		of(catalog.ResultGoodputRequestsPerSecond): 3.9, of(catalog.ResultSLOAttainment, "slo", "fast"): 0.975, of(catalog.ResultSuccess): 1,
 		of(catalog.ResultInputTokensMean): 512, of(catalog.ResultOutputTokensMean): 128, of(catalog.ResultDuration): 50,
 		of(catalog.ResultAcceptLength): 2.5, of(catalog.ResultPrefixCacheHit): 0.25, of(catalog.ResultSuspect): 1,
+		of(catalog.ResultAcceptanceRatio): 0.375, of(catalog.ResultServerPreemptions): 3,
+		of(catalog.ResultServerQueue, "stat", "mean"): 1.5, of(catalog.ResultServerQueue, "stat", "max"): 9,
+		of(catalog.ResultServerRunning, "stat", "mean"): 20.5, of(catalog.ResultServerRunning, "stat", "max"): 32,
+		of(catalog.ResultServerKVCacheUsage, "stat", "mean"): 0.25, of(catalog.ResultServerKVCacheUsage, "stat", "max"): 0.875,
+		of(catalog.ResultServerTTFT): 0.125, of(catalog.ResultServerTPOT): 0.0625, of(catalog.ResultClientTTFTExcess): 0.125,
 		of(catalog.SLOObjective, "slo", "fast"): 0.99, of(catalog.SLOWindow, "slo", "fast"): 2592000,
 		of(catalog.SLOLatencyLimit, "slo", "fast", "signal", "ttft"):                          1,
 		of(catalog.LatencyThreshold, "signal", "ttft", "stat", "p99", "severity", "warning"):  1,
@@ -469,6 +480,38 @@ func TestResultAndLimits(t *testing.T) {
 		of(catalog.ProbeInterval): 30, of(catalog.ProbeRegistered): 1_799_996_400, of(catalog.ProbePaused): 0,
 		catalog.ProbeInfo + `{arrivals="constant",cache="cold",concurrency="1",dataset="random",input_tokens="512",kind="canary",output_tokens="128",probe="canary",rate="0.5",stream="true",workload="chat-short"}`: 1,
 	})
+}
+
+// What the server reported is absent where it did not, and its average since the
+// start is no property of a result.
+func TestUnknownServerValuesAreAbsent(t *testing.T) {
+	st := canary()
+	st.Result = result(epoch)
+	st.Result.Summary.AcceptSource = probes.AcceptLifetime
+	st.Result.Summary.Server = probes.ServerSummary{Span: time.Minute}
+	s := newStage(t, nil, st)
+	page := s.page()
+	s.wantNone(page, catalog.ResultAcceptLength, catalog.ResultAcceptanceRatio, catalog.ResultServerQueue, catalog.ResultServerRunning, catalog.ResultServerKVCacheUsage,
+		catalog.ResultServerPreemptions, catalog.ResultServerTTFT, catalog.ResultServerTPOT, catalog.ResultClientTTFTExcess)
+	// No answer told its cached tokens: the server's ratio stands in.
+	st.Result.Summary.CachedTokens = probes.Optional[int]{}
+	s.wantNone(s.page(), catalog.ResultPrefixCacheHit)
+	st.Result.Summary.Server.PrefixCache.HitRatio = probes.Known(0.0)
+	s.wantSeries(s.page(), map[string]float64{of(catalog.ResultPrefixCacheHit): 0})
+}
+
+// Several probes look at one target; the latest look that saw anything counts.
+func TestLatestFactsOfATarget(t *testing.T) {
+	old, silent, fresh := pairAt("a", "canary"), pairAt("a", "load"), pairAt("a", "nightly")
+	last := func(minute int, version string) *probes.Run {
+		return &probes.Run{End: epoch.Add(time.Duration(minute) * time.Minute), Facts: probes.ServerFacts{Version: version}}
+	}
+	old.Last, silent.Last, fresh.Last = last(1, "1"), last(3, ""), last(2, "2")
+	for _, order := range [][]probes.PairStatus{{old, silent, fresh}, {fresh, old, silent}} {
+		if got := latestFacts(order); len(got) != 1 || got["a"].Version != "2" {
+			t.Errorf("facts %+v, want those of version 2", got["a"])
+		}
+	}
 }
 
 func TestBurstIsOfferedWithoutBound(t *testing.T) {
@@ -663,13 +706,16 @@ func TestExportRefusesOpenValues(t *testing.T) {
 func full(t *testing.T, change func(*Options)) *stage {
 	st := canary()
 	st.LastStart, st.LastCompletion, st.LastSuccess, st.NextStart = epoch, epoch, epoch, epoch
-	st.Last = &probes.Run{Result: probes.RunSuccess, Summary: probes.Summary{Completed: 1}}
+	st.Last = &probes.Run{Result: probes.RunSuccess, Summary: probes.Summary{Completed: 1}, Facts: probes.ServerFacts{
+		Engine: "vllm", Version: "0.18.0", DType: "bfloat16", TensorParallel: probes.Known(4), AttentionBackend: "fa3", SpeculativeAlgorithm: "eagle",
+		Accelerator: "H200", Weights: "llama-3-8b", Incarnation: "917",
+	}}
 	st.Result = result(epoch)
 	s := newStage(t, change, st)
 	s.daemon = DaemonState{
 		ConfigSHA256: "0123", ReloadOK: true, ReloadedAt: epoch,
 		Targets: []probes.Target{{Name: "a", Pool: "llama", Environment: probes.Production, Model: "llama-3", Backend: "vllm", Site: "prod-eu",
-			BaseURL: "http://10.0.0.5:8000", Labels: map[string]string{"gpu": "h100", "owner": "secret-team"}}},
+			BaseURL: "http://10.0.0.5:8000", Labels: map[string]string{"gpu": "h100", "owner": "secret-team", "quantization": "fp8", "dtype": "ignored, for the server says it"}}},
 		TargetStates: map[string]int{"active": 1}, SchedulerTick: epoch, Panics: 2,
 		Sinks:       []SinkState{{Name: "jsonl", Dropped: 3, Errors: 4}},
 		LogMessages: map[string]uint64{"info": 7},
@@ -686,7 +732,8 @@ func TestDaemonMetrics(t *testing.T) {
 	page := s.page()
 	s.wantSeries(page, map[string]float64{
 		catalog.BuildInfo + `{goversion="go1.26",revision="abc",version="1.2.3"}`: 1, catalog.ConfigInfo + `{sha256="0123"}`: 1,
-		catalog.TargetInfo + `{backend="vllm",gpu="h100",model="llama-3",pool="llama",rack="",site="prod-eu",target="a",target_env="production"}`: 1,
+		catalog.TargetInfo + `{accelerator="H200",attention_backend="fa3",backend="vllm",data_parallel="",dtype="bfloat16",engine="vllm",engine_version="0.18.0",` +
+			`gpu="h100",model="llama-3",pool="llama",quantization="fp8",rack="",site="prod-eu",speculative_algorithm="eagle",target="a",target_env="production",tensor_parallel="4"}`: 1,
 		catalog.ConfigReloadSuccessful: 1, catalog.ConfigReloadTimestamp: 1_800_000_000, catalog.SchedulerLastTick: 1_800_000_000,
 		catalog.SchedulerLag + "_count": 1, catalog.SchedulerLag + "_sum": 0.04, catalog.Panics: 2,
 		catalog.Targets + `{state="active"}`: 1, catalog.Targets + `{state="rejected"}`: 0,

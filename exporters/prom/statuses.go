@@ -133,11 +133,10 @@ func (e *Exporter) addResult(b *builder, r *probes.Result, ids []*dto.LabelPair)
 		{catalog.ResultSuccess, s.SuccessRatio},
 		{catalog.ResultInputTokensMean, inputTokensMean(s)},
 		{catalog.ResultOutputTokensMean, outputTokensMean(s)},
-		{catalog.ResultAcceptLength, s.AcceptLength},
-		{catalog.ResultPrefixCacheHit, prefixCacheHit(s)},
 	} {
 		b.gauge(g.name, ids, orNaN(g.value))
 	}
+	e.addServer(b, s, ids)
 	b.gauge(catalog.ResultMaxConcurrentRequests, ids, float64(s.PeakConcurrency))
 	b.gauge(catalog.ResultDuration, ids, s.Duration.Seconds())
 	b.gaugeTime(catalog.ResultTimestamp, ids, r.CompletedAt)
@@ -172,16 +171,6 @@ func outputTokensMean(s *probes.Summary) probes.Optional[float64] {
 		return probes.Optional[float64]{}
 	}
 	return probes.Known(float64(n) / float64(counted))
-}
-
-// prefixCacheHit needs both counts from the server.
-func prefixCacheHit(s *probes.Summary) probes.Optional[float64] {
-	cached, ok := s.CachedTokens.Get()
-	input, known := s.InputTokens.Get()
-	if !ok || !known || input == 0 || s.InputSource != probes.TokensServer {
-		return probes.Optional[float64]{}
-	}
-	return probes.Known(float64(cached) / float64(input))
 }
 
 func probeFacts(name string, spec *probes.Spec) []*dto.LabelPair {
