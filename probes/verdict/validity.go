@@ -276,7 +276,9 @@ func (c *check) shortOutputText() string {
 
 // transport asks whether the way of the bytes distorted them.
 func (c *check) transport() {
-	c.flagged(probes.NotStreamed, NotStreamed, "a stream was asked for and one body came")
+	if c.run.Spec.Workload.Sampling.Stream { // one body is what --disable-stream asks for
+		c.flagged(probes.NotStreamed, NotStreamed, "a stream was asked for and one body came")
+	}
 	c.flagged(probes.OtherModel, OtherModel, "the answer names another model than the one asked for")
 	c.flagged(probes.UnparsableEvent, UnparsableEvents, "an event was not legal JSON")
 	c.flagged(probes.Compressed, Compressed, "the server compressed although identity was asked for")

@@ -249,6 +249,9 @@ var validityCases = []validityCase{
 	{name: "usage_down", change: flagged(probes.UsageNotMonotone, 2), state: suspect, codes: []string{UsageNotMonotone}, text: "2 of 200"},
 
 	{name: "whole_bodies", change: flagged(probes.NotStreamed, 200), state: suspect, codes: []string{NotStreamed}},
+	{name: "whole_bodies_as_asked", change: all(flagged(probes.NotStreamed, 200), func(run *probes.Run) {
+		run.Spec.Workload.Sampling.Stream = false
+	}), state: validRun},
 	{name: "other_model", change: flagged(probes.OtherModel, 1), state: suspect, codes: []string{OtherModel}},
 	{name: "broken_event", change: flagged(probes.UnparsableEvent, 1), state: suspect, codes: []string{UnparsableEvents}},
 	{name: "compressed", change: flagged(probes.Compressed, 1), state: suspect, codes: []string{Compressed}},
