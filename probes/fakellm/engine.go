@@ -19,24 +19,30 @@ type Engine struct {
 	lex     *lexicon
 	flavour *flavour
 
-	mu       sync.Mutex
-	cfg      *Config // replaced as a whole, never changed
-	slow     float64
-	accept   float64 // probability of accepting the next draft
-	jitter   *rand.Rand
-	cache    *prefixCache
-	waiting  []*sequence // in order of arrival
-	running  []*sequence
-	batch    []*sequence // of the current step
-	stepping bool
-	scripts  int // scripted requests in progress
+	mu      sync.Mutex
+	cfg     *Config // replaced as a whole, never changed
+	slow    float64
+	accept  float64 // probability of accepting the next draft
+	jitter  *rand.Rand
+	cache   *prefixCache
+	waiting []*sequence // in order of arrival
+	running []*sequence
+	batch   []*sequence   // of the current step
+	length  time.Duration // of the current step
+	// prefilling tells a prefill step from a decode step.
+	prefilling bool
+	stepping   bool
+	scripts    int // scripted requests in progress
 
 	ordinal int
 	totals  Totals
 	done    finished
 	lat     latencies
 	rolled  acceptance // SGLang's view, as of the last roll-up
-	traces  []*trace   // the latest, in order of arrival
+	busy    int64      // sequences in the batch, summed over all steps
+	longest int        // prompt and answer of the longest finished request
+	steps   []stepRecord
+	traces  []*trace // the latest, in order of arrival
 }
 
 // finished sums up requests that have ended, as SGLang's counters do.
@@ -214,8 +220,9 @@ func (e *Engine) begin() (time.Duration, bool) {
 	defer e.mu.Unlock()
 	uncached := e.admit()
 	var d time.Duration
+	prefilling := len(e.batch) > 0
 	switch {
-	case len(e.batch) > 0:
+	case prefilling:
 		d = e.cfg.PrefillBase + time.Duration(float64(uncached)/e.cfg.PrefillTokensPerSecond*float64(time.Second))
 		e.totals.PrefillSteps++
 	case len(e.running) > 0:
@@ -226,6 +233,7 @@ func (e *Engine) begin() (time.Duration, bool) {
 		e.stepping = false
 		return 0, false
 	}
+	e.busy += int64(len(e.batch))
 	factor := e.slow
 	if e.cfg.Jitter > 0 {
 		factor *= lognormal(e.jitter, e.cfg.Jitter)
@@ -233,6 +241,7 @@ func (e *Engine) begin() (time.Duration, bool) {
 	if factor != 1 {
 		d = time.Duration(float64(d) * factor)
 	}
+	e.length, e.prefilling = d, prefilling
 	return d, true
 }
 
@@ -266,7 +275,7 @@ func (e *Engine) admit() (uncached int) {
 func (e *Engine) end(at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	speculated := false
+	speculated, before := false, e.totals
 	for _, s := range e.batch {
 		if s.ended {
 			continue
@@ -282,6 +291,9 @@ func (e *Engine) end(at time.Time) {
 	}
 	if speculated {
 		e.rollUp()
+	}
+	if e.flavour.logsSteps {
+		e.logStep(&before, at)
 	}
 }
 
@@ -324,6 +336,7 @@ func (e *Engine) credit(s *sequence, n int, at time.Time) {
 	s.produced += n
 	e.totals.GeneratedTokens += int64(n)
 	if first {
+		s.first = at
 		e.lat.ttft.observe(at.Sub(s.received).Seconds(), 1)
 	} else {
 		e.lat.itl.observe(at.Sub(s.last).Seconds()/float64(n), n)
@@ -358,5 +371,6 @@ func (e *Engine) conclude(s *sequence) {
 	e.done.cached[i] += int64(s.cached)
 	e.done.generated[i] += int64(s.produced)
 	e.done.verify[i] += int64(s.spec.steps)
-	e.lat.e2e.observe(s.last.Sub(s.received).Seconds(), 1)
+	e.lat.conclude(s)
+	e.longest = max(e.longest, len(s.prompt)+s.produced)
 }

@@ -419,7 +419,7 @@ func TestConfigMistakesAreNamed(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{Config{Engine: "gserver"}, `configure engine: read Engine: "gserver" is not one of [sglang vllm]`},
+		{Config{Engine: "gserver"}, `configure engine: read Engine: "gserver" is not one of [anthropic dynamo llamacpp lmdeploy ollama openai-responses sglang tgi triton trtllm truss vllm]`},
 		{Config{DecodeBase: -1}, "configure engine: read DecodeBase: -1e-09 is out of range"},
 		{Config{Jitter: math.NaN()}, "configure engine: read Jitter: NaN is out of range"},
 		{Config{Speculation: Speculation{DraftTokens: 2, AcceptLength: 3.5}}, "configure engine: read Speculation: AcceptLength 3.5 must lie between 1 and DraftTokens + 1 = 3"},

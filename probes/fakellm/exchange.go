@@ -105,7 +105,8 @@ func (x *exchange) answer(received time.Time) {
 	}
 	x.out = newRenderer(x, id)
 	o, ok := x.out.(opener)
-	x.seq.announce = ok && a.Stream && o.opens()
+	opens := ok && a.Stream && o.opens()
+	x.seq.announce = opens && !x.route.opensAtOnce
 	x.e.identify(x.trace, id, len(a.prompt))
 	x.timer = time.NewTimer(time.Hour)
 	defer x.timer.Stop()
@@ -121,6 +122,11 @@ func (x *exchange) answer(received time.Time) {
 			if x.w.WriteHeader(http.StatusOK); x.ctl.Flush() != nil {
 				return
 			}
+		}
+	}
+	if opens && x.route.opensAtOnce {
+		if x.buf = o.open(x.buf[:0]); !x.write() {
+			return
 		}
 	}
 	x.pump()

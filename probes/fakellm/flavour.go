@@ -21,6 +21,7 @@ type flavour struct {
 	metrics     func(e *Engine, p *page)
 	metricsPath string     // default /metrics
 	buckets     [3]buckets // of TTFT, ITL and E2E
+	logsSteps   bool       // keeps what each step did until somebody reads it
 
 	guards func(path string) bool // paths that need the key; nil is all
 	// keyOf reads the key that a request carries; nil reads a bearer token.
@@ -34,6 +35,7 @@ type flavour struct {
 	// empty, any name will do.
 	unknownModel string
 	echoesModel  bool // answers repeat the asked name
+	noReasoning  bool // there is no channel for it; all tokens are the answer's
 
 	// invalid, badJSON and overloaded are the statuses of wrong requests and of
 	// [Unavailable]; default 400, invalid, 503.
@@ -68,7 +70,8 @@ type route struct {
 	ping                      string // a heartbeat; default an SSE comment
 	// keepAlive is the silence after which the engine itself sends a ping.
 	keepAlive time.Duration
-	parts     partNames // of message contents; default OpenAI's
+	// opensAtOnce: what an opener has to say is sent before the request queues.
+	opensAtOnce bool
 }
 
 // streaming says when a route streams.
@@ -98,14 +101,17 @@ const (
 )
 
 // partNames are the types of the parts of a message.
-type partNames struct{ text, image string }
+type partNames struct {
+	text, image string
+	reply       string // text of an earlier answer, where that has another name
+}
 
-var openaiParts = partNames{"text", "image_url"}
+var openaiParts = partNames{text: "text", image: "image_url"}
 
 // The flavours by name.
 var flavours = map[string]*flavour{
-	SGLang: &sglang,
-	VLLM:   &vllm,
+	SGLang: &sglang, VLLM: &vllm, LMDeploy: &lmdeploy, Triton: &triton, TRTLLM: &trtllm, Truss: &truss, TGI: &tgi,
+	LlamaCPP: &llamacpp, Ollama: &ollama, Dynamo: &dynamo, Anthropic: &anthropic, OpenAIResponses: &responses,
 }
 
 // Engines are the names of all flavours.

@@ -3,6 +3,7 @@ package fakellm
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -12,7 +13,16 @@ import (
 
 // latencies are the engine's own histograms, in seconds, measured at step ends:
 // they know nothing of queues and networks in front of the engine.
-type latencies struct{ ttft, itl, e2e *histogram }
+type latencies struct {
+	ttft, itl, e2e *histogram
+
+	// Of requests that have ended. Prefill runs to the first token, decode from it
+	// to the last; tpot is decode over tokens but one.
+	// inference is both together.
+	queue, prefill, decode, inference, tpot *histogram
+	// Tokens; skipped are those that speculation won.
+	prompt, cached, output, skipped *histogram
+}
 
 // buckets are the upper bounds of a histogram.
 type buckets []float64
@@ -36,7 +46,32 @@ func (h *histogram) observe(v float64, times int) {
 }
 
 func newLatencies(b [3]buckets) latencies {
-	return latencies{newHistogram(b[0]), newHistogram(b[1]), newHistogram(b[2])}
+	l := latencies{ttft: newHistogram(b[0]), itl: newHistogram(b[1]), e2e: newHistogram(b[2]), tpot: newHistogram(b[1])}
+	l.queue, l.prefill, l.decode = newHistogram(b[2]), newHistogram(b[2]), newHistogram(b[2])
+	l.inference = newHistogram(b[2])
+	for _, h := range []**histogram{&l.prompt, &l.cached, &l.output, &l.skipped} {
+		*h = newHistogram(tokenBuckets)
+	}
+	return l
+}
+
+// tokenBuckets are the bounds of lengths.
+var tokenBuckets = buckets{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}
+
+// conclude observes a request that has all its tokens.
+func (l *latencies) conclude(s *sequence) {
+	l.e2e.observe(s.last.Sub(s.received).Seconds(), 1)
+	l.queue.observe(s.admitted.Sub(s.received).Seconds(), 1)
+	l.prefill.observe(s.first.Sub(s.admitted).Seconds(), 1)
+	l.decode.observe(s.last.Sub(s.first).Seconds(), 1)
+	l.inference.observe(s.last.Sub(s.admitted).Seconds(), 1)
+	if s.produced > 1 {
+		l.tpot.observe(s.last.Sub(s.first).Seconds()/float64(s.produced-1), 1)
+	}
+	l.prompt.observe(float64(len(s.prompt)), 1)
+	l.cached.observe(float64(s.cached), 1)
+	l.output.observe(float64(s.produced), 1)
+	l.skipped.observe(float64(s.spec.accepted), 1)
 }
 
 // gauges is the engine's present.
@@ -71,6 +106,42 @@ func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
 
 func sum(byStream [2]int64) float64 { return float64(byStream[0] + byStream[1]) }
 
+// ratio is 0 of nothing.
+func ratio(part, all int64) float64 {
+	if all == 0 {
+		return 0
+	}
+	return float64(part) / float64(all)
+}
+
+// byReason writes finished requests by the reason of their end.
+func (p *page) byReason(name string, counts map[string]int64) {
+	p.family("counter", name, "Count of successfully processed requests.")
+	reasons := maps.Clone(counts)
+	for _, always := range []string{"stop", "length", "abort"} {
+		reasons[always] += 0
+	}
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		p.line(name, float64(reasons[reason]), "finished_reason", reason)
+	}
+}
+
+// speculation writes the counters of speculative decoding, where there is any.
+func (p *page) speculation(prefix string, e *Engine) {
+	if e.cfg.Speculation.DraftTokens == 0 {
+		return
+	}
+	t := &e.totals
+	prefix += "spec_decode_num_"
+	p.value("counter", prefix+"drafts_total", "Number of spec decoding drafts.", float64(t.VerifySteps))
+	p.value("counter", prefix+"draft_tokens_total", "Number of draft tokens.", float64(t.DraftTokens))
+	p.value("counter", prefix+"accepted_tokens_total", "Number of accepted tokens.", float64(t.AcceptedTokens))
+	p.family("counter", prefix+"accepted_tokens_per_pos_total", "Accepted tokens per draft position.")
+	for i, n := range t.AcceptedPerPosition {
+		p.line(prefix+"accepted_tokens_per_pos_total", float64(n), "position", strconv.Itoa(i))
+	}
+}
+
 // page writes the Prometheus text format.
 type page struct {
 	bytes.Buffer
@@ -97,6 +168,10 @@ func (p *page) line(name string, v float64, pairs ...string) {
 	number := strconv.FormatFloat(v, 'g', -1, 64)
 	if math.IsInf(v, 1) {
 		number = "+Inf"
+	}
+	if len(all) == 0 {
+		fmt.Fprintf(p, "%s %s\n", name, number)
+		return
 	}
 	fmt.Fprintf(p, "%s{%s} %s\n", name, strings.Join(all, ","), number)
 }

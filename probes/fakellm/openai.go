@@ -8,10 +8,10 @@ type wording struct {
 	mark    string    // before the JSON of an event: "data: " or "data:"
 	id      [2]string // prefix of ids
 	noID    bool
-	object  [2]string // default text_completion and chat.completion.chunk
-	system  string    // system_fingerprint
-	reorder bool      // choices come first, the other fields after them
+	fields  string // further fields of every chunk, each behind a comma
+	reorder bool   // choices come first, the other fields after them
 
+	varies   bool // each chunk tells something of the moment behind its choices
 	perToken bool // one event a token, however many a step brings
 	// apart: the finish reason has a chunk of its own, and an end-of-sequence token
 	// has none; else it sits in the chunk of the last token.
@@ -70,21 +70,20 @@ const (
 // openaiRenderer writes completions and chat completions in an engine's wording.
 type openaiRenderer struct {
 	*wording
-	x      *exchange
+	draft
 	chat   int    // index into the pairs: 1 for chat
 	call   []byte // id of a tool call, as JSON
 	before []byte // every chunk's fields before its choices, and after them
 	after  []byte
-	n      int // tokens so far
-
-	// What was written so far, for answers that are not streamed.
-	thought, text, arguments []byte
+	// opening and ending are the constant parts of a chunk of tokens; ending is
+	// empty until it is known, and stays so where it changes with each chunk.
+	opening, ending []byte
 }
 
 // worded is a route's writer.
 func worded(words *wording) func(x *exchange, id string) renderer {
 	return func(x *exchange, id string) renderer {
-		r := &openaiRenderer{wording: words, x: x, call: appendString(nil, "call_"+id)}
+		r := &openaiRenderer{wording: words, draft: draft{x: x}, call: appendString(nil, "call_"+id)}
 		kind := "text_completion"
 		if x.route.chat {
 			r.chat, kind = 1, "chat.completion"
@@ -99,31 +98,21 @@ func worded(words *wording) func(x *exchange, id string) renderer {
 		fields = appendString(fields, id)
 		fields = fmt.Appendf(fields, `,"object":%q,"created":%d,"model":`, kind, x.seq.received.Unix())
 		fields = appendString(fields, x.model())
-		if words.system != "" {
-			fields = fmt.Appendf(fields, `,"system_fingerprint":%q`, words.system)
-		}
+		fields = append(fields, words.fields...)
 		if words.reorder {
 			r.before, r.after = []byte(`{"choices":[`), append([]byte{','}, fields...)
 		} else {
 			r.before = fmt.Appendf(nil, `{%s,"choices":[`, fields)
 		}
+		r.opening = append(append(r.opening, words.mark...), r.before...)
+		if r.chat == 1 {
+			r.opening = append(r.opening, `{"index":0,"delta":`...)
+		} else {
+			r.opening = append(r.opening, `{"index":0,"text":"`...)
+		}
 		return r
 	}
 }
-
-// model is the name that the answer carries.
-func (x *exchange) model() string {
-	if _, ok := x.faults.find(WrongModel); ok {
-		return "another-model"
-	}
-	if x.e.flavour.echoesModel && x.ask.Model != "" {
-		return x.ask.Model
-	}
-	return x.cfg.Model
-}
-
-// cached is how much of the prompt was in the prefix cache.
-func (x *exchange) cached() int { return x.seq.cached }
 
 func (r *openaiRenderer) event(dst []byte, n int, last bool) []byte {
 	if !r.x.ask.Stream {
@@ -232,23 +221,26 @@ func (r *openaiRenderer) begin(dst []byte) []byte {
 	if r.preamble != nil {
 		dst = r.preamble(dst, r)
 	}
-	dst = append(dst, r.mark...)
-	dst = append(dst, r.before...)
-	if r.chat == 1 {
-		return append(dst, `{"index":0,"delta":`...)
-	}
-	return append(dst, `{"index":0,"text":"`...)
+	return append(dst, r.opening...)
 }
 
 // end closes a chunk behind its delta or text.
 func (r *openaiRenderer) end(dst []byte, at place) []byte {
+	if at == inToken && len(r.ending) > 0 {
+		return append(dst, r.ending...)
+	}
+	start := len(dst)
 	dst = r.choice(dst, r, at == inFinish)
 	dst = append(dst, "}]"...)
 	dst = r.close(dst, at)
 	if at == inRole && r.roleEnd != "" {
 		return append(dst, r.roleEnd...)
 	}
-	return append(dst, "\n\n"...)
+	dst = append(dst, "\n\n"...)
+	if at == inToken && !r.varies && !r.x.ask.StreamOptions.ContinuousUsageStats && !r.x.ask.TimingsPerToken {
+		r.ending = append(r.ending, dst[start:]...)
+	}
+	return dst
 }
 
 // close ends the object of a chunk or an answer behind its choices.
@@ -298,25 +290,6 @@ func (r *openaiRenderer) conclude(dst []byte) []byte {
 	return append(dst, "[DONE]\n\n"...)
 }
 
-// collect keeps tokens for an answer in one piece.
-func (r *openaiRenderer) collect(n int) {
-	a := &r.x.seq.answer
-	from, to := r.n, r.n+n
-	r.n = to
-	border := from
-	if r.chat == 1 {
-		border = min(max(a.reasoning, from), to)
-	}
-	if !r.hidden {
-		r.thought = a.appendText(r.thought, from, border)
-	}
-	if r.chat == 1 && r.x.ask.tool != "" {
-		r.arguments = r.appendArguments(r.arguments, max(border, a.reasoning+1), to)
-		return
-	}
-	r.text = a.appendText(r.text, border, to)
-}
-
 // whole writes the answer to a request that did not ask for a stream.
 func (r *openaiRenderer) whole(dst []byte) []byte {
 	if r.wholeCalls && !r.x.seq.answer.stops {
@@ -326,7 +299,7 @@ func (r *openaiRenderer) whole(dst []byte) []byte {
 	if r.chat == 1 {
 		dst = append(dst, `{"index":0,"message":{"role":"assistant","content":`...)
 		dst = appendNullable(dst, r.text)
-		if r.nulls || len(r.thought) > 0 {
+		if r.nulls || len(r.thought) > 0 && !r.hidden {
 			dst = fmt.Appendf(dst, `,%q:`, r.reasoning)
 			dst = appendNullable(dst, r.thought)
 		}
@@ -406,9 +379,6 @@ func (r *openaiRenderer) appendCounts(dst []byte, n int) []byte {
 	dst = appendField(dst, `,"total_tokens":`, len(r.x.seq.prompt)+n)
 	return appendField(dst, `,"completion_tokens":`, n)
 }
-
-// reasoned is how many tokens of reasoning there were.
-func (r *openaiRenderer) reasoned() int { return min(r.x.seq.answer.reasoning, r.n) }
 
 // appendNullable writes plain ASCII text, or null when there is none.
 func appendNullable(dst, text []byte) []byte {

@@ -2,6 +2,7 @@ package fakellm
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -87,7 +88,7 @@ func (e *Engine) contentTokens(dst []int32, raw json.RawMessage, names partNames
 	}
 	for _, p := range parts {
 		switch p.Type {
-		case names.text:
+		case names.text, cmp.Or(names.reply, names.text):
 			dst = e.tok.append(dst, p.Text)
 		case names.image:
 			var nested struct {

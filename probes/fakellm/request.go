@@ -79,6 +79,7 @@ type body struct {
 		Type string `json:"type"`
 	} `json:"thinking"` // Anthropic
 	Think *bool `json:"think"` // Ollama
+	Raw   bool  `json:"raw"`
 
 	// What an answer is to tell besides.
 	AccumulateTokens          bool `json:"accumulate_tokens"`       // Triton
@@ -249,7 +250,8 @@ func (e *Engine) plan(c *Config, a *ask, ordinal int) answer {
 			out.length, out.stops = natural, true
 		}
 	}
-	if a.route.chat {
+	thoughtless := a.Think != nil && !*a.Think || a.Thinking.Type == "disabled"
+	if a.route.chat && !e.flavour.noReasoning && !thoughtless {
 		out.reasoning = min(c.ReasoningTokens, out.length)
 	}
 	return out

@@ -32,6 +32,7 @@ type sequence struct {
 	admitted time.Time
 	cached   int
 	produced int
+	first    time.Time
 	last     time.Time
 	spec     specCounts
 	ended    bool

@@ -1,6 +1,6 @@
 package fakellm
 
-import "strings"
+import "bytes"
 
 // A tool call's tokens are the header (name, empty arguments), then fragments of
 // its arguments {"query": "word word …"}. An end-of-sequence token closes the
@@ -10,8 +10,8 @@ const (
 	argumentsClose = `\"}`
 )
 
-// unescapeArguments turns what appendArguments wrote into the JSON it stands for.
-var unescapeArguments = strings.NewReplacer(`\"`, `"`)
+// unescape turns what appendArguments wrote into the JSON it stands for.
+func unescape(arguments []byte) []byte { return bytes.ReplaceAll(arguments, []byte(`\"`), []byte(`"`)) }
 
 // toolChunk writes tokens of a tool call, after those of the reasoning channel.
 func (r *openaiRenderer) toolChunk(dst []byte, from, to int, last bool) []byte {
@@ -26,7 +26,7 @@ func (r *openaiRenderer) toolChunk(dst []byte, from, to int, last bool) []byte {
 	}
 	header := from == a.reasoning
 	before := len(r.arguments)
-	r.arguments = r.appendArguments(r.arguments, max(from, a.reasoning+1), to)
+	r.arguments = a.appendArguments(r.arguments, max(from, a.reasoning+1), to)
 	if r.wholeCalls {
 		if !last {
 			return dst
@@ -36,7 +36,6 @@ func (r *openaiRenderer) toolChunk(dst []byte, from, to int, last bool) []byte {
 	dst = r.begin(dst)
 	dst = r.openDelta(dst, from)
 	dst = appendPart(dst, r.noThought)
-	dst = appendPart(dst, r.noContent)
 	if r.wholeCalls && !a.stops {
 		// What was held back for a call that never became complete is text after all.
 		dst = appendPart(dst, `"content":"`)
@@ -44,6 +43,7 @@ func (r *openaiRenderer) toolChunk(dst []byte, from, to int, last bool) []byte {
 		dst = append(dst, `"}`...)
 		return r.end(dst, r.tokenPlace(last))
 	}
+	dst = appendPart(dst, r.noContent)
 	dst = appendPart(dst, `"tool_calls":[{"index":0,`)
 	dst = r.appendCall(dst, header, r.arguments[before:])
 	dst = append(dst, `}]}`...)
@@ -68,10 +68,6 @@ func (r *openaiRenderer) appendCall(dst []byte, header bool, arguments []byte) [
 
 // appendArguments writes the fragments of tokens [from, to), escaped for the
 // JSON string that holds them.
-func (r *openaiRenderer) appendArguments(dst []byte, from, to int) []byte {
-	return r.x.seq.answer.appendArguments(dst, from, to)
-}
-
 func (a *answer) appendArguments(dst []byte, from, to int) []byte {
 	for i := from; i < to; i++ {
 		first := i == a.reasoning+1

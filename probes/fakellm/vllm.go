@@ -1,9 +1,7 @@
 package fakellm
 
 import (
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -108,23 +106,8 @@ func (e *Engine) vllmMetrics(p *page) {
 	p.value("counter", "vllm:prompt_tokens_total", "Number of prefill tokens processed.", float64(t.PromptTokens))
 	p.value("counter", "vllm:generation_tokens_total", "Number of generation tokens processed.", float64(t.GeneratedTokens))
 	p.value("counter", "vllm:num_preemptions_total", "Cumulative number of preemption from the engine.", 0)
-	p.family("counter", "vllm:request_success_total", "Count of successfully processed requests.")
-	reasons := maps.Clone(e.done.byReason)
-	for _, always := range []string{"stop", "length", "abort"} {
-		reasons[always] += 0
-	}
-	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		p.line("vllm:request_success_total", float64(reasons[reason]), "finished_reason", reason)
-	}
-	if e.cfg.Speculation.DraftTokens > 0 {
-		p.value("counter", "vllm:spec_decode_num_drafts_total", "Number of spec decoding drafts.", float64(t.VerifySteps))
-		p.value("counter", "vllm:spec_decode_num_draft_tokens_total", "Number of draft tokens.", float64(t.DraftTokens))
-		p.value("counter", "vllm:spec_decode_num_accepted_tokens_total", "Number of accepted tokens.", float64(t.AcceptedTokens))
-		p.family("counter", "vllm:spec_decode_num_accepted_tokens_per_pos_total", "Accepted tokens per draft position.")
-		for i, n := range t.AcceptedPerPosition {
-			p.line("vllm:spec_decode_num_accepted_tokens_per_pos_total", float64(n), "position", strconv.Itoa(i))
-		}
-	}
+	p.byReason("vllm:request_success_total", e.done.byReason)
+	p.speculation("vllm:", e)
 	p.histogram("vllm:time_to_first_token_seconds", "Histogram of time to first token in seconds.", e.lat.ttft)
 	p.histogram("vllm:inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", e.lat.itl)
 	p.histogram("vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", e.lat.e2e)
