@@ -35,11 +35,17 @@ var stages = Checks{
 		if w.InputTokens == 666 {
 			return errors.New("cannot be made")
 		}
+		if w.InputTokens == 777 {
+			return errors.Join(errors.New("output_tokens: cannot be so few"), errors.New("cannot be made either"))
+		}
 		return nil
 	},
 	Arrivals: func(a probes.Arrivals) error {
 		if a.Rate == 666 {
 			return errors.New("cannot be paced")
+		}
+		if a.Rate == 777 {
+			return errors.New("rate: cannot be kept")
 		}
 		return nil
 	},

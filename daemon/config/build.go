@@ -141,9 +141,7 @@ func (b *builder) workload(name string, w workload) probes.Workload {
 	}
 	b.readable(path+".path", w.Path)
 	if len(b.problems) == before && b.checks.Workload != nil {
-		if err := b.checks.Workload(out); err != nil {
-			b.report(path, "%v", err)
-		}
+		b.refused(path, path, b.checks.Workload(out))
 	}
 	return out
 }
@@ -240,9 +238,7 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 		a.CV = p.CV
 	}
 	if len(b.problems) == before && a.Process != "" && b.checks.Arrivals != nil && b.sound(path) {
-		if err := b.checks.Arrivals(a); err != nil {
-			b.report(path, "%v", err)
-		}
+		b.refused(path, path, b.checks.Arrivals(a))
 	}
 	return a
 }
@@ -264,9 +260,8 @@ func (b *builder) schedule(path string, p *probe) probes.Schedule {
 		b.report(path+".timezone", "needs a schedule: every has no time zone")
 	case s.Every == 0 && s.Cron == "": // only run by hand
 	case b.checks.Schedule != nil:
-		if err := b.checks.Schedule(s); err != nil {
-			b.report(path+map[bool]string{true: ".schedule", false: ".every"}[s.Cron != ""], "%v", err)
-		}
+		key := map[bool]string{true: ".schedule", false: ".every"}[s.Cron != ""]
+		b.refused(path, path+key, b.checks.Schedule(s))
 	}
 	return s
 }

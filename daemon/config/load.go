@@ -108,6 +108,9 @@ func syntaxError(err error) (int, string) {
 	if strings.Contains(m[2], "anchor") {
 		return line, "is not YAML: unknown anchor; a value that starts with * needs quotes"
 	}
+	if strings.Contains(m[2], "expected ',' or '}'") {
+		return line, "is not YAML: " + m[2] + "; inside braces a value with { } [ ] , or : needs quotes, ${NAME} too"
+	}
 	return line, "is not YAML: " + m[2]
 }
 

@@ -43,6 +43,36 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// stageKeys are the keys that begin the errors of a stage, where the key of the
+// configuration is another word.
+var stageKeys = map[string]string{"rate": "request_rate", "process": "arrivals"}
+
+var stageErrorRE = regexp.MustCompile(`^([a-z_]+): (.*)`)
+
+// refused reports what a stage has found wrong at path. Each of its errors names
+// a key below path; one that names none stands at otherwise.
+func (l *loader) refused(path, otherwise string, err error) {
+	if err == nil {
+		return
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range several.Unwrap() {
+			l.refused(path, otherwise, e)
+		}
+		return
+	}
+	m := stageErrorRE.FindStringSubmatch(err.Error())
+	if m == nil {
+		l.report(otherwise, "%v", err)
+		return
+	}
+	key := m[1]
+	if word, ok := stageKeys[key]; ok {
+		key = word
+	}
+	l.report(join(path, key), "%s", m[2])
+}
+
 // hide puts ${NAME} back where the value of the variable is quoted: it may be a
 // key in the wrong place. Values as short as 8080 are words that occur anyway.
 func (ps Problems) hide(expanded map[string]string) Problems {
