@@ -219,8 +219,8 @@ func TestFlagMistakes(t *testing.T) {
 		{[]string{"--timeout-total", "-1s", "--timeout-connect", "-2s"}, "--timeout-connect: -2s is negative; 0 is no bound\n--timeout-total: -1s is negative; 0 is no bound"},
 		{[]string{"--output-details", "--tag", "x"}, "--output-details: has no effect without --output-file\n--tag: has no effect without --output-file"},
 		{[]string{"--target", "a", "--probe", "b"}, "--target: chooses from a configuration; name that with --config\n--probe: chooses from a configuration; name that with --config"},
-		{[]string{"--connection", "nope", "--base-url", "ftp://u:SECRET@x", "--request-rate", "x", "--random-input-len", "0", "--burstiness", "-1", "--max-concurrency", "-1", "--header", "z"},
-			"--base-url: must start with http:// or https://\n--connection: \"nope\" is neither reuse nor new\n--header: number 1 is not of the form K=V\n--random-input-len: 0 is not a length, it must be at least 1\n--request-rate: \"x\" is neither a number nor inf\n--burstiness: -1 must be above 0\n--max-concurrency: must not be negative, is -1"},
+		{[]string{"--connection", "nope", "--base-url", "http://h?key=SECRET", "--request-rate", "x", "--random-input-len", "0", "--burstiness", "-1", "--max-concurrency", "-1", "--header", "z"},
+			"--base-url: must not hold a query or a fragment\n--connection: \"nope\" is neither reuse nor new\n--header: number 1 is not of the form K=V\n--random-input-len: 0 is not a length, it must be at least 1\n--request-rate: \"x\" is neither a number nor inf\n--burstiness: -1 must be above 0\n--max-concurrency: must not be negative, is -1"},
 	} {
 		_, err := resolveArgs(nil, tt.args...)
 		if err == nil {
