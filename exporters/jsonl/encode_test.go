@@ -168,11 +168,51 @@ func TestOurs(t *testing.T) {
 		"success_ratio": 0.5, "offered_rate": 4.0, "achieved_rate": 3.9, "goodput": 0.4, "slo_attainment": map[string]any{"fast": 0.5},
 		"latency_seconds":    map[string]any{"e2e": dist(1, 1), "ttft": dist(2, 2), "tpot": dist(3, 3), "itl": dist(4, 4), "ttft_from_due": dist(5, 5)},
 		"input_token_source": "server", "output_token_source": "server", "unknown_outputs": 0.0, "cached_tokens": 16.0,
-		"input_lengths": map[string]any{"n": 1.0, "mean_requested": 64.0, "mean_server": 60.0, "max_deviation": 0.0625, "off": 1.0},
-		"connections":   map[string]any{"new": 1.0, "reused": 1.0, "reopened": 0.0},
+		"input_lengths":        map[string]any{"n": 1.0, "mean_requested": 64.0, "mean_server": 60.0, "max_deviation": 0.0625, "off": 1.0},
+		"connections":          map[string]any{"new": 1.0, "reused": 1.0, "reopened": 0.0},
+		"accept_length_source": nil, "prefix_cache_hit_ratio": 16.0 / 60, "client_ttft_excess_seconds": nil, "server": nil,
 	}
 	if d := cmp.Diff(any(want), got); d != "" {
 		t.Errorf("inferbeat (-want +got):\n%s", d)
+	}
+}
+
+func TestServer(t *testing.T) {
+	r := run()
+	r.Facts = probes.ServerFacts{
+		Engine: "vllm", Version: "0.18.0", Quantization: "fp8", TensorParallel: probes.Known(4), PrefixCaching: probes.Known(false), Incarnation: "917",
+	}
+	s := &r.Summary
+	s.AcceptLength, s.AcceptSource = probes.Known(2.75), probes.AcceptCounters
+	s.Latency[probes.TTFT] = probes.Distribution{N: 2, Mean: 0.5}
+	s.Server = probes.ServerSummary{
+		Span: 3 * time.Second, AcceptLength: probes.Known(2.75), AcceptSource: probes.AcceptCounters, AcceptanceRatio: probes.Known(0.5), PerPosition: []float64{0.75, 0.25},
+		PrefixCache: probes.PrefixCache{HitRatio: probes.Known(0.375), Tiers: map[string]float64{"device": 0.25, "host": 0.125}},
+		Queue:       probes.Level{N: 2, Mean: 1.5, Max: 3}, KVUsage: probes.Level{N: 2, Mean: 0.25, Max: 0.5},
+		Preemptions: probes.Known(1), Requests: probes.Known(2), TTFT: probes.ServerMean{N: 2, Mean: 0.375},
+	}
+	ours := encode(t, r, Options{})["inferbeat"].(map[string]any)
+	want := map[string]any{
+		"facts":        map[string]any{"engine": "vllm", "version": "0.18.0", "quantization": "fp8", "tensor_parallel": 4.0, "prefix_caching": false},
+		"span_seconds": 3.0, "restarted": false, "requests": 2.0, "accept_length": 2.75, "accept_length_source": "counters", "acceptance_ratio": 0.5,
+		"acceptance_per_position": []any{0.75, 0.25}, "prefix_cache_hit_ratio": 0.375, "prefix_cache_tiers": map[string]any{"device": 0.25, "host": 0.125},
+		"queue_requests": map[string]any{"n": 2.0, "mean": 1.5, "max": 3.0}, "running_requests": nil,
+		"kv_cache_usage_ratio": map[string]any{"n": 2.0, "mean": 0.25, "max": 0.5}, "preemptions": 1.0,
+		"ttft_seconds": map[string]any{"n": 2.0, "mean": 0.375}, "tpot_seconds": nil,
+	}
+	if d := cmp.Diff(any(want), ours["server"]); d != "" {
+		t.Errorf("server (-want +got):\n%s", d)
+	}
+	for key, want := range map[string]any{"accept_length_source": "counters", "client_ttft_excess_seconds": 0.125, "prefix_cache_hit_ratio": 16.0 / 60} {
+		if ours[key] != want {
+			t.Errorf("%s = %v, want %v", key, ours[key], want)
+		}
+	}
+	// A server that told no facts and only that it restarted.
+	r.Facts, s.Server = probes.ServerFacts{}, probes.ServerSummary{Restarted: true}
+	alone := encode(t, r, Options{})["inferbeat"].(map[string]any)["server"].(map[string]any)
+	if alone["restarted"] != true || alone["queue_requests"] != nil || alone["acceptance_per_position"] != nil {
+		t.Errorf("server = %v, want nothing but the restart", alone)
 	}
 }
 

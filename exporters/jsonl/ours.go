@@ -49,6 +49,11 @@ type ours struct {
 	InputLengths   *inputLengths `json:"input_lengths"`
 	Connections    *connections  `json:"connections"`
 
+	AcceptSource *string `json:"accept_length_source"`
+	CacheHit     *number `json:"prefix_cache_hit_ratio"`
+	TTFTExcess   *number `json:"client_ttft_excess_seconds"`
+	Server       *server `json:"server"`
+
 	Details *ourDetails `json:"details,omitempty"`
 }
 
@@ -131,6 +136,8 @@ func newOurs(run *probes.Run, version string) ours {
 		InputSource: text(string(s.InputSource)), OutputSource: text(string(s.OutputSource)), UnknownOutputs: s.UnknownOutputs,
 		CachedTokens: s.CachedTokens, Connections: countConnections(run.Records),
 	}
+	o.AcceptSource, o.CacheHit, o.TTFTExcess = text(string(s.AcceptSource)), known(s.CacheHitRatio()), known(s.TTFTExcess())
+	o.Server = newServer(run)
 	if o.Traps == nil {
 		o.Traps = []probes.Reason{}
 	}

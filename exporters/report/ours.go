@@ -27,6 +27,8 @@ func (p *printer) inferbeat(run *probes.Run) {
 	p.rule("Chunk Gap", '-')
 	p.latency("chunk gap", s.Distribution(probes.ChunkGap), append(benchStats, probes.StatMax)...)
 	p.tokens(s)
+	p.server(run)
+	p.speculation(s)
 	p.objectives(run)
 	p.rule("Validity", '-')
 	p.row("Validity:", orUnknown(string(run.Validity.State)))
@@ -131,6 +133,7 @@ func connections(records []probes.Record) (fresh, reused, reopened probes.Option
 func (p *printer) tokens(s *probes.Summary) {
 	p.rule("Tokens", '-')
 	p.optionalCount("Cached input tokens:", s.CachedTokens)
+	p.scaled("Prefix cache hit ratio (%):", s.CacheHitRatio(), 100)
 	p.row("Input token source:", orUnknown(string(s.InputSource)))
 	p.row("Output token source:", orUnknown(string(s.OutputSource)))
 	p.count("Requests with unknown output tokens:", s.UnknownOutputs)

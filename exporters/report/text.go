@@ -5,7 +5,7 @@
 // scripts and eyes that know it need to learn nothing. The second has what that
 // block leaves out and what decides whether its numbers mean anything: failures
 // by outcome, the n behind each series, how well the client kept its own
-// schedule, connections, and validity, verdict and traps with their reasons.
+// schedule, connections, what the server says about itself, and validity, verdict and traps with their reasons.
 //
 // What is unknown prints as n/a, never as 0.
 package report

@@ -133,11 +133,22 @@ func goodRun() *probes.Run {
 			PeakOutputThroughput: probes.Known(1400.0), Concurrency: probes.Known(12.345), PeakConcurrency: 31,
 			OfferedRate: probes.Known(8.0), AchievedRate: probes.Known(7.99), SuccessRatio: probes.Known(190.0 / 196),
 			Goodput: probes.Known(7.2), SLOAttainment: map[string]float64{"fast": 0.918367},
-			Input: probes.InputLengths{N: 190, MeanRequested: 512, MeanServer: 512.4, MaxDeviation: 0.0098, Off: 12}, AcceptLength: probes.Known(2.75),
+			Input: probes.InputLengths{N: 190, MeanRequested: 512, MeanServer: 512.4, MaxDeviation: 0.0098, Off: 12}, AcceptLength: probes.Known(2.75), AcceptSource: probes.AcceptCounters,
+			Server: probes.ServerSummary{
+				AcceptLength: probes.Known(2.75), AcceptSource: probes.AcceptCounters, AcceptanceRatio: probes.Known(0.58333), PerPosition: []float64{0.9, 0.6, 0.25},
+				PrefixCache: probes.PrefixCache{HitRatio: probes.Known(0.012), Tiers: map[string]float64{"host": 0.002, "device": 0.01}},
+				Queue:       probes.Level{N: 25, Mean: 0.48, Max: 6}, Running: probes.Level{N: 25, Mean: 12.2, Max: 31}, KVUsage: probes.Level{N: 25, Mean: 0.1234, Max: 0.4},
+				Preemptions: probes.Known(0), Requests: probes.Known(196), TTFT: probes.ServerMean{N: 196, Mean: 0.2375}, TPOT: probes.ServerMean{N: 24_000, Mean: 0.0124},
+			},
 			Latency: map[probes.Signal]probes.Distribution{
 				probes.E2E: dist(190, 1.6), probes.TTFT: dist(192, 0.25), probes.TTFTFromDue: dist(192, 0.2525), probes.TPOT: dist(99, 0.0125),
 				probes.ITL: dist(100, 0.012), probes.ChunkGap: dist(12_000, 0.024), probes.SendLag: dist(198, 0.0004), probes.ConnectSetup: dist(64, 0.003),
 			},
+		},
+		Facts: probes.ServerFacts{
+			Engine: "sglang", Version: "0.5.10", Model: "llama-3", Weights: "meta-llama/Llama-3-8B", Quantization: "fp8", DType: "bfloat16",
+			TensorParallel: probes.Known(4), DataParallel: probes.Known(2), AttentionBackend: "fa3", SpeculativeAlgorithm: "EAGLE3", SpeculativeTokens: probes.Known(4),
+			PrefixCaching: probes.Known(true), ContextLength: probes.Known(8192), Incarnation: "917",
 		},
 		Validity: probes.Validity{State: probes.Suspect, Reasons: []probes.Reason{{Code: "two_counts",
 			Text: "the server and one tokenisation of the text disagree about the output by 3.1 %, which is more than the 2 % that special tokens explain"}}},
