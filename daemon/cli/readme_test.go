@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/inferbeat/inferbeat/probes/backend"
+	"github.com/inferbeat/inferbeat/probes/workload"
 )
 
 const readme = "../../README.md"
@@ -86,6 +89,13 @@ func TestDocumentedAddresses(t *testing.T) {
 	demoCommand.define(flags)
 	flags.join()
 	contains(t, "the README", readFile(t, readme), "open http://"+flags.Lookup("listen").DefValue+"\n")
+}
+
+// The README names all that can be asked for.
+func TestDocumentedNames(t *testing.T) {
+	for _, name := range append(backend.Names(), workload.Datasets...) {
+		contains(t, "the README", readFile(t, readme), "`"+name+"`")
+	}
 }
 
 // The exit statuses are told alike everywhere.
