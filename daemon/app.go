@@ -140,7 +140,7 @@ func (a *App) Run(ctx context.Context) error {
 	go func() { defer close(watched); a.watch(watching) }()
 
 	a.setReady(true)
-	a.log.Info("inferbeat is up", "version", a.options.Version, "url", a.URL(), "pairs", len(a.Pairs()))
+	a.log.Info("inferbeat is up", "version", a.options.Version, "address", a.listener.Addr().String(), "pairs", len(a.Pairs()))
 	var failure error
 	select {
 	case <-ctx.Done():
