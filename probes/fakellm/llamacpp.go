@@ -143,13 +143,7 @@ const llamacppBuild = "b9000-173442644"
 type llamaOpenAI struct{ *openaiRenderer }
 
 func newLlamaOpenAI(x *exchange, id string) renderer {
-	r := llamaOpenAI{worded(&llamaWords)(x, id).(*openaiRenderer)}
-	if r.opens() {
-		words := llamaWords
-		words.roleChunk = "" // the progress has told it
-		r.wording = &words
-	}
-	return r
+	return llamaOpenAI{worded(&llamaWords)(x, id).(*openaiRenderer)}
 }
 
 func (r llamaOpenAI) opens() bool { return r.x.ask.ReturnProgress && r.x.ask.Stream }
@@ -167,7 +161,7 @@ func (r llamaOpenAI) event(dst []byte, n int, last bool) []byte {
 func (r llamaOpenAI) progress(dst []byte, processed int, took time.Duration) []byte {
 	dst = r.begin(dst)
 	if r.chat == 1 {
-		dst = append(dst, llamaWords.roleChunk...)
+		dst = append(dst, r.roleChunk...)
 	} else {
 		dst = append(dst, '"')
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -83,9 +84,17 @@ func (r reply) times() []time.Duration {
 	return at
 }
 
+// hasToken reports whether an event of any dialect brings output.
 func hasToken(data string) bool {
-	var chunk struct {
-		Text    string
+	var ev struct {
+		Type, Text, Content, Response, Thinking string
+		TextOutput                              string `json:"text_output"`
+		Token                                   *struct{ Special bool }
+		Delta                                   json.RawMessage
+		Message                                 struct {
+			Content, Thinking string
+			ToolCalls         []any `json:"tool_calls"`
+		}
 		Choices []struct {
 			Text  string
 			Delta struct {
@@ -96,14 +105,28 @@ func hasToken(data string) bool {
 			}
 		}
 	}
-	if json.Unmarshal([]byte(data), &chunk) != nil {
+	// Fields of other dialects may have other types.
+	if err := json.Unmarshal([]byte(data), &ev); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
 		return false
 	}
-	if len(chunk.Choices) == 0 {
-		return chunk.Text != ""
+	if len(ev.Choices) > 0 {
+		c := ev.Choices[0]
+		return c.Text != "" || c.Delta.Content+c.Delta.Reasoning+c.Delta.ReasoningContent != "" || len(c.Delta.ToolCalls) > 0
 	}
-	c := chunk.Choices[0]
-	return c.Text != "" || c.Delta.Content+c.Delta.Reasoning+c.Delta.ReasoningContent != "" || len(c.Delta.ToolCalls) > 0
+	if strings.HasSuffix(ev.Type, ".done") {
+		return false // a repetition
+	}
+	var text string
+	var delta struct {
+		Text, Thinking string
+		PartialJSON    string `json:"partial_json"`
+	}
+	if json.Unmarshal(ev.Delta, &text) != nil {
+		_ = json.Unmarshal(ev.Delta, &delta) // neither: a last event's
+	}
+	m := ev.Message
+	return ev.Text+ev.Content+ev.Response+ev.Thinking+ev.TextOutput+text != "" || delta.Text+delta.Thinking+delta.PartialJSON != "" ||
+		ev.Token != nil || m.Content+m.Thinking != "" || len(m.ToolCalls) > 0
 }
 
 func (r *rig) post(path, body string) reply { return r.send(context.Background(), path, body, nil) }
@@ -131,12 +154,17 @@ func (r *rig) send(ctx context.Context, path, body string, header http.Header) r
 
 func (r *reply) read(body io.Reader, start time.Time) {
 	lines := bufio.NewReader(body)
+	// In a stream of lines each line is an event.
+	linewise := r.header.Get("Content-Type") == "application/x-ndjson"
 	var raw bytes.Buffer
 	for {
 		line, err := lines.ReadString('\n')
 		raw.WriteString(line)
-		if text := strings.TrimSuffix(line, "\n"); strings.HasPrefix(text, "data: ") || strings.HasPrefix(text, ":") {
-			r.events = append(r.events, event{time.Since(start), strings.TrimPrefix(text, "data: ")})
+		text := strings.TrimSuffix(line, "\n")
+		if data, ok := strings.CutPrefix(text, "data:"); ok {
+			r.events = append(r.events, event{time.Since(start), strings.TrimSpace(data)})
+		} else if strings.HasPrefix(text, ":") || linewise && text != "" {
+			r.events = append(r.events, event{time.Since(start), text})
 		}
 		if err != nil {
 			if err != io.EOF {
