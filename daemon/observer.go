@@ -30,6 +30,7 @@ type observer struct {
 	reader *inspect.Reader
 
 	facts  probes.ServerFacts // as far as ever read
+	starts []string           // of the server, as its facts tell them apart; the latest last
 	sample inspect.Sample     // of the last look of a continuous probe
 	looked time.Time
 }
@@ -43,17 +44,24 @@ func newObserver(target probes.Target, options backend.Options) (*observer, erro
 	return &observer{client: client, reader: inspect.NewReader(client, target.Backend)}, nil
 }
 
-// look reads everything. What could be read before and not now stays known.
-func (o *observer) look(ctx context.Context, model string) (probes.ServerFacts, inspect.Sample) {
+// look reads everything. What could be read before and not now stays known. fresh
+// says that the server is in a life that was never seen before.
+func (o *observer) look(ctx context.Context, model string) (facts probes.ServerFacts, sample inspect.Sample, fresh bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	facts, sample := o.reader.Read(ctx, model)
+	facts, sample = o.reader.Read(ctx, model)
 	o.looked = time.Now()
 	sample.At = o.looked
 	facts.FillFrom(&o.facts)
 	o.facts = facts
-	return facts, sample
+	if fresh = !slices.Contains(o.starts, facts.Incarnation); fresh {
+		o.starts = append(o.starts[max(0, len(o.starts)-maxStarts+1):], facts.Incarnation)
+	}
+	return facts, sample, fresh
 }
+
+// maxStarts bounds what is remembered of earlier lives.
+const maxStarts = 64
 
 func (o *observer) glimpse(ctx context.Context) inspect.Sample {
 	sample := o.reader.Sample(ctx)
@@ -75,7 +83,7 @@ type observation struct {
 func (o *observer) observe(ctx context.Context, run *probes.Run, panicked func(any)) *observation {
 	seen := &observation{observer: o, run: run, panicked: panicked, stop: notWatching}
 	if !run.Spec.Kind.Continuous() {
-		run.Facts, seen.before = o.look(ctx, run.Target.Model)
+		run.Facts, seen.before, _ = o.look(ctx, run.Target.Model)
 	}
 	return seen
 }
@@ -150,10 +158,11 @@ func (o *observation) ended(ctx context.Context, evidence *verdict.Evidence) pro
 	if o.run.Spec.Kind.Continuous() {
 		return o.glance(ctx)
 	}
-	facts, after := o.look(ctx, o.run.Target.Model)
+	facts, after, fresh := o.look(ctx, o.run.Target.Model)
 	server := inspect.Delta(o.before, after, during)
 	evidence.Changed = o.run.Facts.Changed(&facts)
-	evidence.ServerRestarted = server.Restarted || o.run.Facts.Restarted(&facts)
+	// A life seen earlier is that of another replica under the same address.
+	evidence.ServerRestarted = server.Restarted || fresh && o.run.Facts.Restarted(&facts)
 	server.Restarted = evidence.ServerRestarted
 	return server
 }
@@ -163,7 +172,7 @@ func (o *observation) ended(ctx context.Context, evidence *verdict.Evidence) pro
 func (o *observation) glance(ctx context.Context) (server probes.ServerSummary) {
 	if o.looked.IsZero() || time.Since(o.looked) >= glanceEvery {
 		last := o.sample
-		_, o.sample = o.look(ctx, o.run.Target.Model)
+		_, o.sample, _ = o.look(ctx, o.run.Target.Model)
 		server = inspect.Delta(last, o.sample, []inspect.Sample{o.sample})
 	}
 	o.run.Facts = o.facts

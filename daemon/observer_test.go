@@ -231,6 +231,56 @@ func TestServerReplacedDuringTheRun(t *testing.T) {
 	}
 }
 
+// Two replicas take turns under one address. The first change looks like a
+// restart; that the first one comes back shows that it was none.
+func TestReplicasUnderOneAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		replica := func(seed int) http.Handler {
+			h := engineOf(t, fakellm.Config{Engine: fakellm.SGLang, ServerInfo: map[string]any{"random_seed": seed}}).Handler()
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/metrics" { // no counters: only the facts can tell
+					http.NotFound(w, r)
+					return
+				}
+				h.ServeHTTP(w, r)
+			})
+		}
+		replicas := []http.Handler{replica(1), replica(2)}
+		s, runner := newServed(t, replicas[0])
+		defer runner.Close()
+		spec := loadSpec()
+		spec.Requests = 20
+		var suspected []bool
+		for i := range 5 {
+			s.set(replicas[i%2])
+			time.AfterFunc(time.Second, func() { s.set(replicas[(i+1)%2]) })
+			run := runner.Run(context.Background(), fakeTarget("sglang"), spec, nil, Hooks{})
+			suspected = append(suspected, slices.Contains(codesOf(run.Validity.Reasons), verdict.ServerRestarted))
+		}
+		if want := []bool{true, false, false, false, false}; !slices.Equal(suspected, want) {
+			t.Errorf("restart suspected: %v, want %v", suspected, want)
+		}
+	})
+}
+
+// A run that could not be carried out still says what served the target last.
+func TestFactsOutliveARunThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := engineOf(t, fakellm.Config{Engine: fakellm.VLLM})
+		_, runner := newServed(t, e.Handler())
+		defer runner.Close()
+		spec := loadSpec()
+		spec.Requests = 2
+		target := fakeTarget("vllm")
+		runner.Run(context.Background(), target, spec, nil, Hooks{})
+		spec.FlushCache = true // which this server refuses
+		run := runner.Run(context.Background(), target, spec, nil, Hooks{})
+		if run.Result != probes.RunFailed || run.Facts.Version != "0.18.0" {
+			t.Errorf("result %s with facts %+v, want a failed run and version 0.18.0", run.Result, run.Facts)
+		}
+	})
+}
+
 // A target without pages is measured all the same, and not asked again and again.
 func TestTargetWithoutPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -114,6 +114,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	if err != nil {
 		return err
 	}
+	run.Facts = client.observer.facts // should there be no look at the server this time
 	source, err := r.prepare(ctx, client, run, hooks)
 	if err != nil {
 		return err

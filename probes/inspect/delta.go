@@ -26,10 +26,15 @@ func Delta(before, after Sample, during []Sample) probes.ServerSummary {
 	}
 	if before.counted && after.counted && before.Engine == after.Engine {
 		out.Span = after.At.Sub(before.At)
-		out.Restarted = restarted(before, after, during)
-		if !out.Restarted {
+		switch breaks(before, after, during) {
+		case 0:
 			d := difference{before: &before, after: &after}
 			d.counters(&out)
+		case 1:
+			out.Restarted = true
+		default:
+			// A server does not restart every few seconds: several take turns in
+			// answering under one address, and none of them tells the whole.
 		}
 	}
 	if out.AcceptLength.IsKnown() {
@@ -66,31 +71,37 @@ func level(samples []Sample, pick func(*Sample) (mean, peak probes.Optional[floa
 	return l
 }
 
-// restarted reports whether a counter went down or away, or the process says
-// that it started at another time.
-func restarted(before, after Sample, during []Sample) bool {
+// breaks counts how often the next sample cannot come from the same process as
+// the last: a counter went down or away, or the process started at another time.
+func breaks(before, after Sample, during []Sample) (n int) {
 	last := &before
 	for i := range len(during) + 1 {
 		next := &after
 		if i < len(during) {
 			next = &during[i]
 		}
-		if next.Engine != last.Engine {
+		if next.Engine != last.Engine || !next.counted {
 			continue
 		}
-		if a, ok := last.started.Get(); ok {
-			if b, ok := next.started.Get(); ok && a != b {
-				return true
-			}
-		}
-		for q := range last.counters {
-			was, had := last.counters[q].Get()
-			is, has := next.counters[q].Get()
-			if had && next.counted && (!has && was > 0 || has && is < was) {
-				return true
-			}
+		if anotherProcess(last, next) {
+			n++
 		}
 		last = next
+	}
+	return n
+}
+
+func anotherProcess(last, next *Sample) bool {
+	then, known := last.started.Get()
+	if now, ok := next.started.Get(); ok && known && now != then {
+		return true
+	}
+	for q := range last.counters {
+		was, had := last.counters[q].Get()
+		is, has := next.counters[q].Get()
+		if had && (!has && was > 0 || has && is < was) {
+			return true
+		}
 	}
 	return false
 }
