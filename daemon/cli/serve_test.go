@@ -46,7 +46,7 @@ func TestServe(t *testing.T) {
 		t.Fatalf("the log ended without %q", part)
 		return ""
 	}
-	page := regexp.MustCompile(`url=(\S+)`).FindStringSubmatch(next(`msg="inferbeat is up"`))[1]
+	page := "http://" + regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(next(`msg="inferbeat is up"`))[1]
 	contains(t, "/metrics", get(t, page+"/metrics"), "\ninferbeat_config_last_reload_successful 1\n", `target="a"`, `target="b"`)
 
 	for _, step := range []struct{ text, log, metric string }{
