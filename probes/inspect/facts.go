@@ -349,7 +349,8 @@ func (f *facts) tgi() {
 func (f *facts) llamacpp() {
 	props := f.object("/props")
 	s := &f.found
-	s.Version, s.Model, s.Weights = props.text("build_info"), props.text("model_alias"), weights(props.text("model_path"))
+	s.Version, s.Model, s.Weights = props.text("build_info"), weights(props.text("model_alias")), weights(props.text("model_path"))
+	s.Quantization = props.text("model_ftype")
 	s.ContextLength = props.object("default_generation_settings").count("n_ctx")
 	if body, ok := f.reader.fetch(f.ctx, "/slots"); ok {
 		var slots []slot

@@ -150,7 +150,7 @@ var names = map[string]map[string][]meaning{
 		"queue_size":         {quantity: waiting},
 		"request_success":    {quantity: requests},
 	}, means{"", "request_mean_time_per_token_duration"}),
-	LlamaCPP: table(map[string]meaning{
+	LlamaCPP: also("prompt_tokens_cached", meaning{quantity: queriedTokens, term: 1}, table(map[string]meaning{
 		"requests_processing":                     {quantity: running},
 		"requests_deferred":                       {quantity: waiting},
 		"kv_cache_usage_ratio":                    {quantity: kvUsage},
@@ -161,7 +161,10 @@ var names = map[string]map[string][]meaning{
 		// Not a histogram, but the two numbers that the mean is made of.
 		"tokens_predicted_seconds": {quantity: tpotSum},
 		"tokens_predicted":         {quantity: tpotCount},
-	}, means{}),
+		// Processed and cached tokens are counted apart.
+		"prompt_tokens":        {quantity: queriedTokens},
+		"prompt_tokens_cached": {quantity: hitTokens},
+	}, means{})),
 	Dynamo: table(map[string]meaning{
 		"inflight_requests": {quantity: running},
 		"queued_requests":   {quantity: waiting},
@@ -187,6 +190,12 @@ func table(single map[string]meaning, latencies means) map[string][]meaning {
 			histogram(t, name, tpotSum, tpotCount, uint8(i))
 		}
 	}
+	return t
+}
+
+// also gives a name a second meaning.
+func also(name string, m meaning, t map[string][]meaning) map[string][]meaning {
+	t[name] = append(t[name], m)
 	return t
 }
 

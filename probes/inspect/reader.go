@@ -40,7 +40,7 @@ func engineOf(backend string) string {
 	switch backend {
 	case "trt":
 		return Triton
-	case "trtllm-serve":
+	case "trtllm-serve", "trtllm-serve-chat":
 		return TRTLLM
 	case TGI, LlamaCPP, Ollama, Dynamo:
 		return backend

@@ -114,6 +114,8 @@ func TestFacts(t *testing.T) {
 		{"llama-server with a draft model", "openai", "", llamaServer(t, "llama-server-speculative"),
 			probes.ServerFacts{Engine: LlamaCPP, Version: "b9000-173442644", Model: "tiny", Weights: "tiny.gguf", ContextLength: known(2048), SpeculativeAlgorithm: "draft"},
 			[]string{"/v1/models", "/metrics", "/props", "/slots"}},
+		{"llama-server, newer", "llamacpp", "", map[string]string{"/props": `{"model_alias":"/models/tiny.gguf","model_path":"/models/tiny.gguf","model_ftype":"Q4_K - Medium","build_info":"b9800-1"}`},
+			probes.ServerFacts{Engine: LlamaCPP, Version: "b9800-1", Model: "tiny.gguf", Weights: "tiny.gguf", Quantization: "Q4_K - Medium"}, nil},
 		{"a hosted API", "openai-chat", "gpt", map[string]string{"/v1/models": list("somebody")},
 			probes.ServerFacts{Model: "base", Weights: "base-7b", ContextLength: known(4096)}, []string{"/v1/models", "/metrics"}},
 		{"nothing at all", "openai", "", nil, probes.ServerFacts{}, []string{"/v1/models", "/metrics"}},
@@ -238,7 +240,7 @@ func (f getterFunc) Get(ctx context.Context, _ string, _ int64) (int, http.Heade
 func TestEngineOfBackend(t *testing.T) {
 	for backend, want := range map[string]string{
 		"sglang": SGLang, "sglang-native": SGLang, "sglang-oai-chat": SGLang, "vllm": VLLM, "vllm-chat": VLLM, "lmdeploy-chat": LMDeploy,
-		"trt": Triton, "trtllm-serve": TRTLLM, "tgi": TGI, "llamacpp": LlamaCPP, "ollama": Ollama, "dynamo": Dynamo,
+		"trt": Triton, "trtllm-serve": TRTLLM, "trtllm-serve-chat": TRTLLM, "tgi": TGI, "llamacpp": LlamaCPP, "ollama": Ollama, "dynamo": Dynamo,
 		"openai": "", "openai-chat": "", "anthropic": "", "truss": "",
 	} {
 		if got := engineOf(backend); got != want {

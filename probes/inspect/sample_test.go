@@ -92,11 +92,11 @@ func TestPages(t *testing.T) {
 		}},
 		{"llama-server/get_metrics.txt", Sample{
 			Engine: LlamaCPP, Running: known(0.0), Waiting: known(0.0),
-			counters: counts(map[quantity]float64{tpotSum: 0.136, tpotCount: 431}),
+			counters: counts(map[quantity]float64{queriedTokens: 2274, tpotSum: 0.136, tpotCount: 431}),
 		}},
 		{"llama-server-speculative/get_metrics.txt", Sample{
 			Engine: LlamaCPP, Running: known(0.0), Waiting: known(0.0),
-			counters: counts(map[quantity]float64{tpotSum: 0.89, tpotCount: 420}),
+			counters: counts(map[quantity]float64{queriedTokens: 2274, tpotSum: 0.89, tpotCount: 420}),
 		}},
 	} {
 		t.Run(tt.page, func(t *testing.T) {
