@@ -18,7 +18,7 @@ type ConnectionTrace struct {
 	DNS          Optional[time.Duration]
 	Connect      Optional[time.Duration]
 	TLS          Optional[time.Duration]
-	Protocol     string // "HTTP/1.1"
+	Protocol     string // "HTTP/1.1", "HTTP/2.0"
 	LocalAddress string
 	Redirects    int
 }

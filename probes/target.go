@@ -26,6 +26,17 @@ const (
 	ConnectionNew ConnectionPolicy = "new"
 )
 
+// Protocol is the version of HTTP that a target is asked in.
+type Protocol string
+
+const (
+	// HTTP1 is HTTP/1.1, the default.
+	HTTP1 Protocol = "http1"
+	// HTTP2 is HTTP/2 without a fallback, over TLS or with prior knowledge. Requests in
+	// flight have a connection each, as with HTTP1, so that none waits for another.
+	HTTP2 Protocol = "http2"
+)
+
 // Target is one addressable replica (or virtual address) of one model.
 type Target struct {
 	Name        string
@@ -47,16 +58,17 @@ type Target struct {
 // Connection says how a target is reached.
 type Connection struct {
 	Policy          ConnectionPolicy
+	Protocol        Protocol // empty is HTTP1
 	FollowRedirects bool
 	// Proxy is "none" (the default), "env" (the process environment's rules) or
 	// a proxy URL.
-	Proxy   string
-	TLS     TLS
-	APIKey  Secret
+	Proxy  string
+	TLS    TLS
+	APIKey Secret
 	// APIKeyFile is where APIKey is read from before each run; empty when it was
 	// given as it is.
 	APIKeyFile string
-	Headers map[string]Secret // sent as they are; names are not secret
+	Headers    map[string]Secret // sent as they are; names are not secret
 }
 
 // TLS are the options of an https target.

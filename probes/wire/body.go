@@ -29,6 +29,7 @@ const (
 	chunkData // left bytes, then chunkTail
 	chunkTail
 	trailer
+	framed // by HTTP/2
 )
 
 // body takes the framing off a message body. Unlike the standard library's
@@ -39,6 +40,7 @@ type body struct {
 	next    framing
 	left    uint64
 	trailed int
+	frames  *frames
 }
 
 // framingOf says how the body of a parsed head is framed.
@@ -67,6 +69,14 @@ func (b *body) Read(p []byte) (n int, err error) {
 			var k int
 			k, err = b.data(p[n:])
 			n += k
+		case framed:
+			var k int
+			var last bool
+			k, last, err = b.frames.data(p[n:])
+			n += k
+			if last {
+				b.next = ended
+			}
 		default:
 			err = b.line()
 		}
@@ -82,6 +92,9 @@ func (b *body) Read(p []byte) (n int, err error) {
 
 // ready reports whether the next step cannot block.
 func (b *body) ready() bool {
+	if b.next == framed {
+		return b.frames.ready()
+	}
 	waiting := b.br.Buffered()
 	if waiting == 0 || b.next <= counted || b.next == chunkData {
 		return waiting > 0

@@ -50,6 +50,11 @@ func NewClient(o Options) (*Client, error) {
 	default:
 		return nil, fmt.Errorf("read connection policy: %q is neither %q nor %q", o.Connection.Policy, probes.ConnectionReuse, probes.ConnectionNew)
 	}
+	switch o.Connection.Protocol {
+	case "", probes.HTTP1, probes.HTTP2:
+	default:
+		return nil, fmt.Errorf("read protocol: %q is neither %q nor %q", o.Connection.Protocol, probes.HTTP1, probes.HTTP2)
+	}
 	if o.ConnectTimeout < 0 {
 		return nil, fmt.Errorf("read connect timeout: %v is negative (0 means no bound)", o.ConnectTimeout)
 	}

@@ -29,6 +29,7 @@ type conn struct {
 	br     *bufio.Reader
 	route  route
 	local  string
+	h2     *frames // nil: HTTP/1.1
 
 	abort func()      // closes raw; made once, so that watching allocates less
 	stop  func() bool // undoes the current watch; nil when unwatched
@@ -92,6 +93,30 @@ func (cn *conn) unwatch() bool {
 	return stop == nil || stop()
 }
 
+// answered reports whether anything of the answer has come.
+func (cn *conn) answered() bool {
+	if cn.h2 != nil {
+		return cn.h2.answered
+	}
+	return cn.received
+}
+
+// spent reports whether the connection holds what no further exchange can get past.
+func (cn *conn) spent() bool {
+	if cn.h2 != nil {
+		return cn.h2.goneAway || cn.h2.unsent
+	}
+	return cn.br.Buffered() > 0
+}
+
+// usable reports whether an idle connection can still be used.
+func (cn *conn) usable() bool {
+	if cn.h2 != nil {
+		return cn.h2.catchUp()
+	}
+	return quiet(cn.raw)
+}
+
 func (cn *conn) close() {
 	cn.unwatch()
 	cn.abort()
@@ -100,6 +125,9 @@ func (cn *conn) close() {
 // begin forgets the previous exchange.
 func (cn *conn) begin(clock probes.Clock) {
 	cn.clock, cn.received, cn.stamped, cn.failed = clock, false, false, nil
+	if cn.h2 != nil {
+		cn.h2.answered = false
+	}
 }
 
 // readHead reads status line and headers and skips interim (1xx) answers.

@@ -63,7 +63,10 @@ func (d *dialing) prepare(cn *conn) error {
 	if err := cn.raw.SetDeadline(d.until); err != nil {
 		return d.failed(PhaseConnect, err)
 	}
-	rt := cn.route
+	rt, http2 := cn.route, d.client.options.Connection.Protocol == probes.HTTP2
+	if http2 {
+		cn.h2 = newFrames(cn)
+	}
 	if rt.proxy != nil {
 		begin := d.clock.Now()
 		err := d.throughProxy(cn)
@@ -75,10 +78,17 @@ func (d *dialing) prepare(cn *conn) error {
 	if !rt.https {
 		return nil
 	}
+	protocol := "http/1.1"
+	if http2 {
+		protocol = "h2"
+	}
 	begin := d.clock.Now()
-	secure := d.client.tls.over(cn.stream, rt.host, rt.own)
+	secure := d.client.tls.over(cn.stream, rt.host, rt.own, protocol)
 	err := secure.Handshake()
 	d.trace.TLS = plus(d.trace.TLS, d.clock.Now()-begin)
+	if err == nil && http2 && secure.ConnectionState().NegotiatedProtocol != protocol {
+		err = errNoHTTP2
+	}
 	if err != nil {
 		return d.failed(PhaseTLS, err)
 	}
@@ -163,7 +173,7 @@ func (d *dialing) connectOne(network, address string, left int) (net.Conn, error
 func (d *dialing) throughProxy(cn *conn) error {
 	rt := cn.route
 	if rt.proxy.Scheme == "https" {
-		secure := d.client.tls.over(cn.raw, rt.proxy.Hostname(), false)
+		secure := d.client.tls.over(cn.raw, rt.proxy.Hostname(), false, "http/1.1")
 		if err := secure.Handshake(); err != nil {
 			return fmt.Errorf("secure connection to proxy: %w", err)
 		}

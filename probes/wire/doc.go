@@ -1,4 +1,4 @@
-// Package wire makes one HTTP/1.1 exchange on a connection it owns, so that a
+// Package wire makes one HTTP exchange on a connection it owns, so that a
 // benchmark knows every phase of it and no goroutine stands between the socket
 // and the stamp.
 //
@@ -14,6 +14,11 @@
 //     framing and, if the server compressed against our wish, decompressed.
 //  5. [Response.Close] keeps the connection for the next exchange when its
 //     answer is complete, and closes it otherwise.
+//
+// HTTP/2, when asked for, is spoken on the same connections: one exchange at a time on
+// each, so that no request waits for a stream, a window or a frame of another, and the
+// phases and stamps mean the same. Only the framing differs. A proxy serves it for https
+// targets alone, and a server's pushes are refused.
 //
 // It does not use http.Transport, whose read loop hands bytes from goroutine to
 // goroutine, whose pool opens more connections than there are workers, and which

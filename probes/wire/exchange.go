@@ -114,7 +114,7 @@ func (x *exchange) roundTrip() (*Response, error) {
 // wasStale tells a connection that its server had closed from any other failure:
 // no byte of an answer had come, and neither we nor the clock ended it.
 func (x *exchange) wasStale(cn *conn, err error) bool {
-	return !cn.received && x.ctx.Err() == nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	return !cn.answered() && x.ctx.Err() == nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // encode writes the whole request, so that it leaves in one write.
@@ -159,6 +159,9 @@ func (x *exchange) converse(cn *conn, message []byte) (*http.Response, Phase, er
 	if err := cn.raw.SetDeadline(x.deadline); err != nil {
 		return nil, PhaseWrite, err
 	}
+	if cn.h2 != nil {
+		return cn.h2.converse(x)
+	}
 	_, wrote := cn.stream.Write(message)
 	if wrote == nil {
 		head, err := cn.readHead(x.head)
@@ -198,6 +201,12 @@ func (x *exchange) respond(cn *conn, head *http.Response) *Response {
 	}
 	r.body.br = cn.br
 	r.body.next, r.body.left = framingOf(head)
+	if cn.h2 != nil {
+		r.body.next, r.body.frames = framed, cn.h2
+		if cn.h2.last {
+			r.body.next = ended
+		}
+	}
 	if coding := contentCoding(head.Header); coding != "" && r.body.next != ended {
 		r.Compressed = true
 		r.decoder = decoder{coding: coding, src: &r.body}

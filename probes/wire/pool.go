@@ -26,7 +26,7 @@ type pool struct {
 func (p *pool) take(rt route) *conn {
 	for {
 		cn := p.pop(rt)
-		if cn == nil || (time.Now().Before(cn.expires) && quiet(cn.raw)) {
+		if cn == nil || (time.Now().Before(cn.expires) && cn.usable()) {
 			return cn
 		}
 		cn.close()

@@ -122,7 +122,7 @@ func (r *Response) Close(finished bool) {
 	// Once unwatched in time, a later cancellation cannot close a connection
 	// that serves somebody else by then.
 	alone := cn.unwatch()
-	if !finished || !alone || r.keep <= 0 || r.body.next != ended || cn.br.Buffered() > 0 {
+	if !finished || !alone || r.keep <= 0 || r.body.next != ended || cn.spent() {
 		cn.close()
 		return
 	}

@@ -42,6 +42,9 @@ func (x *exchange) routeTo(u *url.URL) (route, error) {
 	if rt.proxy, err = c.proxy(u); err != nil {
 		return rt, errProxyURL
 	}
+	if rt.proxy != nil && !rt.https && c.options.Connection.Protocol == probes.HTTP2 {
+		return rt, errProxyPlain
+	}
 	return rt, checkProxy(rt.proxy)
 }
 
@@ -129,7 +132,6 @@ func readTLS(o probes.TLS) (*tlsSettings, error) {
 		serverName: o.ServerName,
 		base: &tls.Config{
 			InsecureSkipVerify: o.InsecureSkipVerify,
-			NextProtos:         []string{"http/1.1"},
 			// Else a request of a few kilobytes leaves in several writes.
 			DynamicRecordSizingDisabled: true,
 		},
@@ -157,9 +159,10 @@ func readTLS(o probes.TLS) (*tlsSettings, error) {
 	return s, nil
 }
 
-// over lays TLS on a connection to the host.
-func (s *tlsSettings) over(raw net.Conn, host string, own bool) *tls.Conn {
+// over lays TLS on a connection to the host, for the protocol of that name.
+func (s *tlsSettings) over(raw net.Conn, host string, own bool, protocol string) *tls.Conn {
 	config := s.base.Clone()
+	config.NextProtos = []string{protocol}
 	config.ServerName, _, _ = strings.Cut(host, "%") // a zone is not part of a name
 	if own {
 		config.Certificates = s.client
