@@ -355,7 +355,7 @@ func (f *facts) llamacpp() {
 	if body, ok := f.reader.fetch(f.ctx, "/slots"); ok {
 		var slots []slot
 		if json.Unmarshal(body, &slots) == nil && len(slots) > 0 && slots[0].Speculative {
-			s.SpeculativeAlgorithm = "draft" // the page does not say more
+			s.SpeculativeAlgorithm = "enabled" // the page does not say how
 		}
 	}
 }

@@ -112,7 +112,7 @@ func TestFacts(t *testing.T) {
 		{"llama-server", "llamacpp", "", llamaServer(t, "llama-server"),
 			probes.ServerFacts{Engine: LlamaCPP, Version: "b9000-173442644", Model: "tiny", Weights: "tiny.gguf", ContextLength: known(2048)}, []string{"/metrics", "/props", "/slots"}},
 		{"llama-server with a draft model", "openai", "", llamaServer(t, "llama-server-speculative"),
-			probes.ServerFacts{Engine: LlamaCPP, Version: "b9000-173442644", Model: "tiny", Weights: "tiny.gguf", ContextLength: known(2048), SpeculativeAlgorithm: "draft"},
+			probes.ServerFacts{Engine: LlamaCPP, Version: "b9000-173442644", Model: "tiny", Weights: "tiny.gguf", ContextLength: known(2048), SpeculativeAlgorithm: "enabled"},
 			[]string{"/v1/models", "/metrics", "/props", "/slots"}},
 		{"llama-server, newer", "llamacpp", "", map[string]string{"/props": `{"model_alias":"/models/tiny.gguf","model_path":"/models/tiny.gguf","model_ftype":"Q4_K - Medium","build_info":"b9800-1"}`},
 			probes.ServerFacts{Engine: LlamaCPP, Version: "b9800-1", Model: "tiny.gguf", Weights: "tiny.gguf", Quantization: "Q4_K - Medium"}, nil},
