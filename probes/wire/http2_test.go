@@ -277,7 +277,7 @@ func headers(fields ...string) []byte {
 
 func TestHTTP2FramesAsTheyCome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var acks []byte
+		acks := make(chan []byte, 1)
 		n := &network{serve: func(_ int, p *peer) {
 			defer p.Close()
 			s := newSpeaker(p)
@@ -312,7 +312,7 @@ func TestHTTP2FramesAsTheyCome(t *testing.T) {
 				s.add(frameData, flagEnd, id)
 				_ = s.flush()
 			}
-			acks = s.acks
+			acks <- s.acks
 		}}
 		c := client(t, http2(n.dial))
 		for range 2 {
@@ -335,8 +335,7 @@ func TestHTTP2FramesAsTheyCome(t *testing.T) {
 		}
 		diff(t, "connections", len(n.addrs), 1)
 		c.Close()
-		time.Sleep(time.Second)
-		diff(t, "acknowledged", acks, []byte{frameSettings, framePing, frameSettings, framePing})
+		diff(t, "acknowledged", <-acks, []byte{frameSettings, framePing, frameSettings, framePing})
 	})
 }
 
