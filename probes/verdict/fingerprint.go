@@ -16,7 +16,7 @@ import (
 // its data), when (arrivals, numbers, warm-up), of what (model, backend, class of
 // environment), how the server computes (quantization, parallelism, data types,
 // attention backend and the other facts of its environment, as far as it tells)
-// and by which way (connection policy, proxy).
+// and by which way (connection policy, protocol, proxy).
 //
 // It leaves out the server's version: whether a new build is slower is the
 // question that comparable runs answer.
@@ -49,6 +49,9 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 	}
 	if environment := facts.Environment(); len(environment) > 0 {
 		parts["server"] = environment
+	}
+	if p := target.Connection.Protocol; p != "" && p != probes.HTTP1 { // the default has no name of its own
+		parts["protocol"] = p
 	}
 	text, err := json.Marshal(parts)
 	if err != nil {

@@ -67,12 +67,13 @@ func TestFingerprint(t *testing.T) {
 		"Sampling.ExtraBody": func(s *probes.Spec, _ *probes.Target) {
 			s.Workload.Sampling.ExtraBody = map[string]any{"a": 2}
 		},
-		"Sampling.LoRA":      func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.LoRA = "sql" },
-		"Target.Model":       func(_ *probes.Spec, t *probes.Target) { t.Model = "llama-4" },
-		"Target.Backend":     func(_ *probes.Spec, t *probes.Target) { t.Backend = "vllm" },
-		"Target.Environment": func(_ *probes.Spec, t *probes.Target) { t.Environment = probes.Production },
-		"Connection.Policy":  func(_ *probes.Spec, t *probes.Target) { t.Connection.Policy = probes.ConnectionNew },
-		"Connection.Proxy":   func(_ *probes.Spec, t *probes.Target) { t.Connection.Proxy = "http://proxy:3128" },
+		"Sampling.LoRA":       func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.LoRA = "sql" },
+		"Target.Model":        func(_ *probes.Spec, t *probes.Target) { t.Model = "llama-4" },
+		"Target.Backend":      func(_ *probes.Spec, t *probes.Target) { t.Backend = "vllm" },
+		"Target.Environment":  func(_ *probes.Spec, t *probes.Target) { t.Environment = probes.Production },
+		"Connection.Policy":   func(_ *probes.Spec, t *probes.Target) { t.Connection.Policy = probes.ConnectionNew },
+		"Connection.Protocol": func(_ *probes.Spec, t *probes.Target) { t.Connection.Protocol = probes.HTTP2 },
+		"Connection.Proxy":    func(_ *probes.Spec, t *probes.Target) { t.Connection.Proxy = "http://proxy:3128" },
 	}
 	alike := map[string]change{ // these do not
 		"Spec.Probe":                 func(s *probes.Spec, _ *probes.Target) { s.Probe = "renamed" },
@@ -183,6 +184,14 @@ func TestFingerprintOfFacts(t *testing.T) {
 	fp8, bf16 := probes.ServerFacts{Quantization: "fp8", TensorParallel: known(2)}, probes.ServerFacts{Quantization: "none", TensorParallel: known(2)}
 	if Fingerprint(spec, target, fp8, "") == Fingerprint(spec, target, bf16, "") {
 		t.Error("two quantizations have one fingerprint")
+	}
+}
+
+func TestFingerprintOfTheDefaultProtocol(t *testing.T) {
+	spec, target := fullSpec()
+	unset := Fingerprint(spec, target, probes.ServerFacts{}, "")
+	if target.Connection.Protocol = probes.HTTP1; Fingerprint(spec, target, probes.ServerFacts{}, "") != unset {
+		t.Error("HTTP/1 by name is not the same as HTTP/1 by default")
 	}
 }
 
