@@ -16,7 +16,16 @@ import (
 // the count under name_count and the sum under name_sum.
 func scrape(t *testing.T, r *rig) (map[string]float64, map[string]*dto.MetricFamily) {
 	t.Helper()
-	got := r.get("/metrics")
+	return scrapeAt(t, r, "/metrics")
+}
+
+// scrapeAt reads a page elsewhere; an empty path is /metrics.
+func scrapeAt(t *testing.T, r *rig, path string) (map[string]float64, map[string]*dto.MetricFamily) {
+	t.Helper()
+	if path == "" {
+		path = "/metrics"
+	}
+	got := r.get(path)
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(got.raw))
 	if err != nil {

@@ -176,8 +176,15 @@ func (r *reply) read(body io.Reader, start time.Time) {
 	}
 }
 
-func (r *rig) get(path string) reply {
-	resp, err := r.client.Get("http://engine" + path)
+func (r *rig) get(path string) reply { return r.getWith(path, "Accept", "*/*") }
+
+func (r *rig) getWith(path, header, value string) reply {
+	req, err := http.NewRequest(http.MethodGet, "http://engine"+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set(header, value)
+	resp, err := r.client.Do(req)
 	if err != nil {
 		r.t.Fatalf("GET %s: %v", path, err)
 	}
