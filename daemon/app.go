@@ -18,6 +18,7 @@ import (
 
 	"github.com/inferbeat/inferbeat/daemon/config"
 	"github.com/inferbeat/inferbeat/daemon/schedule"
+	"github.com/inferbeat/inferbeat/daemon/selftest"
 	"github.com/inferbeat/inferbeat/daemon/web"
 	"github.com/inferbeat/inferbeat/exporters"
 	"github.com/inferbeat/inferbeat/exporters/jsonl"
@@ -59,7 +60,8 @@ type App struct {
 	listener  net.Listener
 	server    *http.Server
 
-	running runContext
+	running   runContext
+	reference selftest.Reference
 
 	reloading sync.Mutex // one reload at a time
 	state     sync.Mutex
@@ -138,6 +140,8 @@ func (a *App) Run(ctx context.Context) error {
 	defer stopWatching()
 	watched := make(chan struct{})
 	go func() { defer close(watched); a.watch(watching) }()
+	referred := make(chan struct{})
+	go func() { defer close(referred); a.refer(watching) }()
 
 	a.setReady(true)
 	a.log.Info("inferbeat is up", "version", a.options.Version, "address", a.listener.Addr().String(), "pairs", len(a.Pairs()))
@@ -160,6 +164,7 @@ func (a *App) Run(ctx context.Context) error {
 		wait(deadline, scheduled, "end running probes"),
 		a.fanout.Close(deadline),
 		wait(deadline, watched, "end the watch on the configuration"),
+		wait(deadline, referred, "end the reference stream"),
 		a.server.Shutdown(deadline),
 	)
 	_ = a.server.Close()

@@ -42,13 +42,15 @@ const (
 type Updated string
 
 const (
-	OnRequest  Updated = "request" // a request ended
-	OnRun      Updated = "run"     // a run started, ended or was skipped
-	OnResult   Updated = "result"  // a valid or suspect result was complete
-	OnConfig   Updated = "config"  // load and reload
-	OnScrape   Updated = "scrape"  // computed for each scrape
-	OnStart    Updated = "start"   // process start
-	OnSchedule Updated = "tick"    // the scheduler looked at its queue
+	OnRequest Updated = "request" // a request ended
+	OnRun     Updated = "run"     // a run started, ended or was skipped
+	OnResult  Updated = "result"  // a valid or suspect result was complete
+	OnConfig  Updated = "config"  // load and reload
+	OnScrape  Updated = "scrape"  // computed for each scrape
+	// OnReference: a stream of known times was measured, every 10 s.
+	OnReference Updated = "reference stream"
+	OnStart     Updated = "start" // process start
+	OnSchedule  Updated = "tick"  // the scheduler looked at its queue
 )
 
 // Staleness says when a series goes away.

@@ -151,6 +151,9 @@ var daemonMetrics = []Metric{
 	daemon(ExporterDroppedEvents, Counter, Beta, OnScrape, "Events that an exporter lost because its queue was full.", LabelSink),
 	daemon(ExporterErrors, Counter, Beta, OnScrape, "Events that an exporter could not export.", LabelSink),
 	daemon(Panics, Counter, Beta, OnScrape, "Panics that were contained."),
+	daemon(SelfTestError, Gauge, Beta, OnReference, "Measured minus written latency of the daemon's own reference stream: of ttft the difference, of itl the size of the largest one of a gap.", LabelSignal),
+	daemon(SelfTestTolerance, Gauge, Beta, OnStart, "Error of the reference stream up to which measurements can be believed.", LabelSignal),
+	daemon(SelfTestTimestamp, Gauge, Beta, OnReference, "Unix time at which the reference stream was last measured."),
 }
 
 func daemon(name string, kind Kind, stability Stability, updated Updated, help string, labels ...string) Metric {

@@ -88,4 +88,7 @@ const (
 	ExporterDroppedEvents  = "inferbeat_exporter_dropped_events_total"
 	ExporterErrors         = "inferbeat_exporter_errors_total"
 	Panics                 = "inferbeat_panics_total"
+	SelfTestError          = "inferbeat_selftest_error_seconds"
+	SelfTestTolerance      = "inferbeat_selftest_tolerance_seconds"
+	SelfTestTimestamp      = "inferbeat_selftest_timestamp_seconds"
 )

@@ -34,6 +34,14 @@ type DaemonState struct {
 	// LogMessages counts log lines by the values of the label level; missing ones
 	// are 0.
 	LogMessages map[string]uint64
+	SelfTest    SelfTest
+}
+
+// SelfTest is what the daemon's reference stream showed last.
+type SelfTest struct {
+	At time.Time // zero: nothing yet
+	// Error and Tolerance are by the values of the label signal.
+	Error, Tolerance map[string]time.Duration
 }
 
 // SinkState are the totals of one exporter.
@@ -70,10 +78,21 @@ func (e *Exporter) addDaemon(b *builder, now time.Time, facts map[string]*probes
 			b.counter(catalog.LogMessages, nil, d.LogMessages[level], started, e.enum(catalog.LabelLevel, level))
 		}
 	}
+	e.addSelfTest(b, d.SelfTest)
 	for _, s := range d.Sinks {
 		name := label(catalog.LabelSink, s.Name)
 		b.counter(catalog.ExporterDroppedEvents, nil, s.Dropped, started, name)
 		b.counter(catalog.ExporterErrors, nil, s.Errors, started, name)
+	}
+}
+
+func (e *Exporter) addSelfTest(b *builder, s SelfTest) {
+	b.gaugeTime(catalog.SelfTestTimestamp, nil, s.At)
+	for _, signal := range sortedKeys(s.Error) {
+		b.gauge(catalog.SelfTestError, nil, s.Error[signal].Seconds(), e.enum(catalog.LabelSignal, signal))
+	}
+	for _, signal := range sortedKeys(s.Tolerance) {
+		b.gauge(catalog.SelfTestTolerance, nil, s.Tolerance[signal].Seconds(), e.enum(catalog.LabelSignal, signal))
 	}
 }
 

@@ -719,6 +719,10 @@ func full(t *testing.T, change func(*Options)) *stage {
 		TargetStates: map[string]int{"active": 1}, SchedulerTick: epoch, Panics: 2,
 		Sinks:       []SinkState{{Name: "jsonl", Dropped: 3, Errors: 4}},
 		LogMessages: map[string]uint64{"info": 7},
+		SelfTest: SelfTest{
+			At: time.Unix(1_800_000_001, 0), Error: map[string]time.Duration{"ttft": 300 * time.Microsecond, "itl": 6 * time.Millisecond},
+			Tolerance: map[string]time.Duration{"ttft": 5 * time.Millisecond, "itl": 5 * time.Millisecond},
+		},
 	}
 	s.export(probes.Event{Kind: probes.EventRunStarted, Lateness: 40 * time.Millisecond})
 	s.request(answer(300 * time.Millisecond))
@@ -739,6 +743,8 @@ func TestDaemonMetrics(t *testing.T) {
 		catalog.Targets + `{state="active"}`: 1, catalog.Targets + `{state="rejected"}`: 0,
 		catalog.LogMessages + `{level="info"}`: 7, catalog.LogMessages + `{level="error"}`: 0,
 		catalog.ExporterDroppedEvents + `{sink="jsonl"}`: 3, catalog.ExporterErrors + `{sink="jsonl"}`: 4,
+		catalog.SelfTestError + `{signal="ttft"}`: 0.0003, catalog.SelfTestError + `{signal="itl"}`: 0.006, catalog.SelfTestTimestamp: 1_800_000_001,
+		catalog.SelfTestTolerance + `{signal="ttft"}`: 0.005, catalog.SelfTestTolerance + `{signal="itl"}`: 0.005,
 		catalog.MetricsSeriesLimit: 200_000, of(catalog.RunSkips, "reason", "overlap"): 1,
 	})
 }

@@ -1,0 +1,67 @@
+package selftest
+
+import (
+	"math"
+	"runtime/metrics"
+	"syscall"
+	"time"
+)
+
+// Usage is what a load cost the process that sent it.
+type Usage struct {
+	CPU      time.Duration // user and system time
+	GCPauses int
+	// GCPauseMax is the longest stop of the world by the garbage collector: the
+	// upper bound of the runtime's own histogram, so at most a fifth too long.
+	GCPauseMax time.Duration
+}
+
+// usageMeter is a reading at the start.
+type usageMeter struct {
+	cpu    time.Duration
+	pauses []uint64
+}
+
+func startUsage() usageMeter {
+	counts, _ := gcPauses()
+	return usageMeter{processCPU(), counts}
+}
+
+func (m usageMeter) stop() Usage {
+	u := Usage{CPU: processCPU() - m.cpu}
+	counts, bounds := gcPauses()
+	for i, n := range counts {
+		if i < len(m.pauses) {
+			n -= m.pauses[i]
+		}
+		if n == 0 {
+			continue
+		}
+		u.GCPauses += int(n)
+		longest := bounds[i+1]
+		if math.IsInf(longest, 1) {
+			longest = bounds[i]
+		}
+		u.GCPauseMax = time.Duration(longest * float64(time.Second))
+	}
+	return u
+}
+
+func processCPU() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0 // only a bad argument fails
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// gcPauses is the runtime's histogram of stops of the world, in seconds.
+func gcPauses() (counts []uint64, bounds []float64) {
+	sample := []metrics.Sample{{Name: "/sched/pauses/total/gc:seconds"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindFloat64Histogram {
+		return nil, nil
+	}
+	h := sample[0].Value.Float64Histogram()
+	return append([]uint64(nil), h.Counts...), h.Buckets
+}
