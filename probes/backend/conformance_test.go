@@ -136,7 +136,9 @@ var behaviours = []behaviour{
 				for _, piece := range []string{"a ", "b ", "c "}[:k] {
 					joined += piece
 					n++
-					if v.own {
+					if v.ahead {
+						burst += v.token(piece, "", n+k-len(joined)/2)
+					} else if v.own {
 						burst += v.token(piece, text+joined, n)
 					}
 				}

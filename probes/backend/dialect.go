@@ -57,6 +57,8 @@ type dialect struct {
 	// cumulative: every event repeats the whole text, and a token event is one
 	// whose completion count has grown.
 	cumulative bool
+	// countsAhead: the events of one burst all have the count after the burst.
+	countsAhead bool
 	// splitPrompt: the prompt's count leaves out the tokens that the cache gave or
 	// took; they are counted apart.
 	splitPrompt bool

@@ -13,7 +13,7 @@ import (
 var llamaCpp = dialect{
 	path: "/completion", port: 8080, modelsPath: modelsPath, tokenize: contentWays,
 	tokenIDs: true, lengthField: "n_predict", exact: ignoreEOS,
-	body: llamaCppBody, lora: loraScale, parse: parseLlamaCpp,
+	body: llamaCppBody, lora: loraScale, countsAhead: true, parse: parseLlamaCpp,
 }
 
 func llamaCppBody(d *dialect, q question) map[string]any {

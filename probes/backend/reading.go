@@ -46,6 +46,7 @@ type reading struct {
 
 	credited int  // tokens that are accounted to the chunks so far
 	synced   bool // credited is the server's count at the last chunk
+	burst    int  // the chunk to which the tokens of a burst were accounted
 	several  bool // more than one choice: a running count belongs to one of them
 
 	completion probes.Optional[int]
@@ -320,12 +321,26 @@ func (r *reading) credit() int32 {
 		return 0
 	}
 	grown := n - r.credited
+	if grown == 0 && r.synced && r.d.countsAhead {
+		return r.share()
+	}
 	exact := r.synced && grown > 0
 	r.synced, r.credited = true, n
 	if !exact {
 		return 0
 	}
+	r.burst = len(r.rec.Chunks)
 	return int32(min(grown, 1<<30))
+}
+
+// share gives the current token event one of the tokens that were accounted to the
+// first event of its burst. What is left there are tokens that printed nothing.
+func (r *reading) share() int32 {
+	if r.burst >= len(r.rec.Chunks) || r.rec.Chunks[r.burst].Tokens < 2 {
+		return 0
+	}
+	r.rec.Chunks[r.burst].Tokens--
+	return 1
 }
 
 // progress decides whether an event of a cumulative dialect is a token event: it

@@ -209,6 +209,16 @@ func TestStreamDetails(t *testing.T) {
 	}
 }
 
+// llama-server sends the tokens of a verify step one by one, all with the count after
+// the step; the last chunk here carries two tokens that printed nothing.
+func TestTokensOfACapturedBurst(t *testing.T) {
+	rec := readCut(newClient(t, target("llamacpp"), &server{}), request(), mustRead(t, "captured", "llama-server-speculative-native_completion.sse"))
+	want := append(repeat(45, 1), 3)
+	if diff := cmp.Diff(want, chunkTokens(rec)); diff != "" {
+		t.Errorf("tokens per chunk (-want +got):\n%s", diff)
+	}
+}
+
 // Bodies that real engines sent. Times are the engine's own, in milliseconds.
 func TestCaptured(t *testing.T) {
 	tests := []struct {

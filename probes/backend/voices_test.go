@@ -24,6 +24,7 @@ type voice struct {
 
 	own      bool // every token has an event of its own
 	running  bool // events count the tokens so far
+	ahead    bool // those of a burst count the whole burst
 	counts   bool // the end counts all tokens
 	cached   bool // and the cached ones
 	mute     bool // the end is the end of the body
@@ -218,7 +219,7 @@ func llamaCppVoice() voice {
 		return fmt.Sprintf(`{"index":0,"content":%s,"tokens_predicted":%d,"tokens_evaluated":7,%s}`, quote(text), n, more)
 	}
 	return voice{
-		kind: "text/event-stream", own: true, running: true, counts: true, cached: true, mute: true, drafts: true, timed: true, finish: "limit",
+		kind: "text/event-stream", own: true, running: true, ahead: true, counts: true, cached: true, mute: true, drafts: true, timed: true, finish: "limit",
 		open:    data("%s", event("", 48, `"stop":false,"prompt_progress":{"total":7,"cache":3,"processed":7,"time_ms":9}`)),
 		failure: data(nestedError), refusal: nestedError,
 		token: func(piece, _ string, n int) string { return data("%s", event(piece, n, `"stop":false`)) },
