@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // anthropic speaks the Messages API: named events, blocks for thinking, text and
@@ -28,6 +29,10 @@ var anthropic = flavour{
 	report: func(dst []byte, _ *route, bad refusal) []byte {
 		dst = append(dst, "event: error\ndata: "...)
 		return append(anthropicError(dst, bad), "\n\n"...)
+	},
+	limited: func(h http.Header, after time.Duration) {
+		h.Set("Anthropic-Ratelimit-Requests-Remaining", "0")
+		h.Set("Anthropic-Ratelimit-Requests-Reset", time.Now().Add(after).UTC().Format(time.RFC3339))
 	},
 	lost: func(w http.ResponseWriter, status int) {
 		writeJSON(w, status, anthropicError(nil, refusal{status: status, message: http.StatusText(status)}))

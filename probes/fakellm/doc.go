@@ -1,6 +1,6 @@
 // Package fakellm is a simulated inference engine that is good enough to be
 // measured: it batches, queues, caches prefixes, speculates and fails the way
-// SGLang and vLLM do, and it knows the truth about every answer it gave.
+// real engines do, and it knows the truth about every answer it gave.
 //
 // The story of a request:
 //
@@ -19,6 +19,11 @@
 //     writes and flushes on its own, in the wire shape of the route.
 //  5. [Engine.Stats] tells when each event was really written; the /metrics page
 //     shows the same numbers under the engine's own names.
+//
+// One core is behind all [Engines]. A flavour adds the surface: ways in, wire
+// shapes, errors in band and as HTTP status, information and metrics pages, each
+// in that engine's own words. Where an engine knows no ignore_eos, answers end
+// when they end; a large MeanOutputTokens makes all of them as long as was asked.
 //
 // With a [Script] steps 2 and 3 are bypassed: first token and gaps come at
 // written-down times, so every percentile is known before the first request.

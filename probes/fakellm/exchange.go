@@ -300,7 +300,7 @@ func (x *exchange) refuse(bad refusal, inBand bool) {
 		_, _ = x.w.Write(f.report(nil, x.route, bad))
 		return
 	}
-	writeJSON(x.w, bad.status, f.failure(nil, x.route, bad))
+	f.fail(x.w, x.route, bad)
 }
 
 // wantsStream reports what the body says about streaming, before it is read in

@@ -24,13 +24,15 @@ const (
 	Truncate FaultKind = "truncate"
 	// Slow multiplies every step (or scripted time) by Factor.
 	Slow FaultKind = "slow"
-	// ErrorUnder200 answers status 200 with an error object instead of tokens.
+	// ErrorUnder200 answers status 200 with an error, as the engine words it in
+	// band, instead of tokens.
 	ErrorUnder200 FaultKind = "error_under_200"
 	// ErrorMidStream reports an engine failure in band after AfterTokens tokens.
 	ErrorMidStream FaultKind = "error_mid_stream"
-	// TooManyRequests is status 429 with Retry-After: Delay.
+	// TooManyRequests is status 429 with Retry-After: Delay; from TGI, to a stream,
+	// the same under status 200.
 	TooManyRequests FaultKind = "too_many_requests"
-	// Unavailable is status 503.
+	// Unavailable is status 503 (Anthropic: 529; TGI, to a stream: in band).
 	Unavailable FaultKind = "unavailable"
 	// Stall delays the token after AfterTokens, and all later ones, by Delay.
 	Stall FaultKind = "stall"
@@ -40,7 +42,8 @@ const (
 	WrongModel FaultKind = "wrong_model"
 	// CloseConnection ends the connection after each answer.
 	CloseConnection FaultKind = "close_connection"
-	// Heartbeats sends an SSE comment every Delay until the first token.
+	// Heartbeats sends an SSE comment (or the event, or the empty line, that the
+	// engine has for it) every Delay until the first token.
 	Heartbeats FaultKind = "heartbeats"
 )
 

@@ -40,6 +40,10 @@ type flavour struct {
 	// invalid, badJSON and overloaded are the statuses of wrong requests and of
 	// [Unavailable]; default 400, invalid, 503.
 	invalid, badJSON, overloaded int
+	// limited sets what headers tell of a rate limit besides Retry-After; nil is none.
+	limited func(h http.Header, after time.Duration)
+	// closesOnError ends the connection with each HTTP error.
+	closesOnError bool
 	// failure writes an error as the body of an HTTP answer, report writes it in
 	// band, with whatever ends the stream then.
 	failure func(dst []byte, rt *route, bad refusal) []byte

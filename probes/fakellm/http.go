@@ -31,6 +31,7 @@ func (e *Engine) gate(mux *http.ServeMux, w http.ResponseWriter, r *http.Request
 		w.Header().Set(h[0], h[1])
 	}
 	if c.APIKey != "" && (f.guards == nil || f.guards(r.URL.Path)) && f.key(r.Header) != c.APIKey.Reveal() {
+		f.part(w)
 		writeJSON(w, http.StatusUnauthorized, []byte(cmp.Or(f.unauthorized, `{"error":"Unauthorized"}`)))
 		return
 	}
@@ -44,6 +45,7 @@ func (e *Engine) gate(mux *http.ServeMux, w http.ResponseWriter, r *http.Request
 		if otherMethod(mux, r) {
 			status = http.StatusMethodNotAllowed
 		}
+		f.part(w)
 		if f.lost != nil {
 			f.lost(w, status)
 			return
@@ -78,7 +80,21 @@ func keyAfter(header, scheme string) string {
 
 // fail answers a request to a page that is wrong.
 func (e *Engine) fail(w http.ResponseWriter, bad refusal) {
-	writeJSON(w, bad.status, e.flavour.failure(nil, nil, bad))
+	e.flavour.fail(w, nil, bad)
+}
+
+// fail sends an HTTP error; rt is nil for a page.
+func (f *flavour) fail(w http.ResponseWriter, rt *route, bad refusal) {
+	f.part(w)
+	writeJSON(w, bad.status, f.failure(nil, rt, bad))
+}
+
+// part ends the connection behind an HTTP error, where the engine does.
+func (f *flavour) part(w http.ResponseWriter) {
+	if f.closesOnError {
+		w.Header().Del("Keep-Alive")
+		w.Header().Set("Connection", "close")
+	}
 }
 
 // otherMethod reports whether the path exists under another method.

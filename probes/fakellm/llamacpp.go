@@ -12,7 +12,7 @@ import (
 // promises 5 s of idleness, which is for whoever serves the [Engine.Handler] to
 // keep (http.Server.IdleTimeout).
 var llamacpp = flavour{
-	version: llamacppBuild,
+	version: "b9000-173442644",
 	routes: map[string]*route{
 		"POST /completion":          &llamaCompletion,
 		"POST /completions":         &llamaCompletion,
@@ -33,8 +33,9 @@ var llamacpp = flavour{
 	lost: func(w http.ResponseWriter, _ int) {
 		writeJSON(w, http.StatusNotFound, []byte(`{"error":{"message":"File Not Found","type":"not_found_error","code":404}}`))
 	},
-	echoesModel: true,
-	badJSON:     http.StatusInternalServerError,
+	echoesModel:   true,
+	closesOnError: true,
+	badJSON:       http.StatusInternalServerError,
 	failure: func(dst []byte, _ *route, bad refusal) []byte {
 		dst = append(dst, `{"error":`...)
 		return append(llamaError(dst, bad), '}')
@@ -108,7 +109,7 @@ func readLlamaOpenAI(read func(*Engine, *ask) error) func(*Engine, *ask) error {
 var llamaWords = wording{
 	mark:       "data: ",
 	id:         [2]string{"chatcmpl-", "chatcmpl-"},
-	fields:     `,"system_fingerprint":"` + llamacppBuild + `"`,
+	fields:     `,"system_fingerprint":"{version}"`,
 	reorder:    true,
 	perToken:   true,
 	apart:      [2]bool{true, true},
@@ -136,8 +137,6 @@ var llamaWords = wording{
 	},
 	usage: cachedUsage,
 }
-
-const llamacppBuild = "b9000-173442644"
 
 // llamaOpenAI adds to the OpenAI routes what tells the progress of the prompt.
 type llamaOpenAI struct{ *openaiRenderer }

@@ -1,15 +1,20 @@
 package fakellm
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // wording is how an engine says what every engine says on the OpenAI routes.
 // Pairs are of completions and of chat.
 type wording struct {
-	mark    string    // before the JSON of an event: "data: " or "data:"
-	id      [2]string // prefix of ids
-	noID    bool
-	fields  string // further fields of every chunk, each behind a comma
-	reorder bool   // choices come first, the other fields after them
+	mark string    // before the JSON of an event: "data: " or "data:"
+	id   [2]string // prefix of ids
+	noID bool
+	// fields are further ones of every chunk, each behind a comma; {version} stands
+	// for the engine's.
+	fields  string
+	reorder bool // choices come first, the other fields after them
 
 	varies   bool // each chunk tells something of the moment behind its choices
 	perToken bool // one event a token, however many a step brings
@@ -98,7 +103,7 @@ func worded(words *wording) func(x *exchange, id string) renderer {
 		fields = appendString(fields, id)
 		fields = fmt.Appendf(fields, `,"object":%q,"created":%d,"model":`, kind, x.seq.received.Unix())
 		fields = appendString(fields, x.model())
-		fields = append(fields, words.fields...)
+		fields = append(fields, strings.ReplaceAll(words.fields, "{version}", x.cfg.Version)...)
 		if words.reorder {
 			r.before, r.after = []byte(`{"choices":[`), append([]byte{','}, fields...)
 		} else {

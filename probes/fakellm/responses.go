@@ -3,9 +3,10 @@ package fakellm
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 )
 
 // responses is the OpenAI platform: the Responses API, and chat completions with
@@ -28,6 +29,12 @@ var responses = flavour{
 		}
 		dst = append(dst, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":\"server_error\",\"message\":"...)
 		return append(appendString(dst, bad.message), ",\"param\":null}\n\n"...)
+	},
+	limited: func(h http.Header, after time.Duration) {
+		h.Set("Retry-After-Ms", strconv.FormatInt(after.Milliseconds(), 10))
+		h.Set("X-Ratelimit-Limit-Requests", "500")
+		h.Set("X-Ratelimit-Remaining-Requests", "0")
+		h.Set("X-Ratelimit-Reset-Requests", after.String())
 	},
 	lost: func(w http.ResponseWriter, status int) {
 		writeJSON(w, status, openaiError(nil, refusal{status: status, message: "Invalid URL"}))
@@ -79,12 +86,12 @@ func readResponses(e *Engine, a *ask) error {
 	a.limit, a.temperature = a.MaxOutputTokens, a.Temperature
 	raw := bytes.TrimSpace(a.Input)
 	if len(raw) == 0 {
-		return errors.New("Missing required parameter: 'input'.")
+		return badRequest("Missing required parameter: 'input'.")
 	}
 	messages := []message{{Role: "user", Content: raw}}
 	if raw[0] != '"' {
 		if err := json.Unmarshal(raw, &messages); err != nil {
-			return fmt.Errorf("Invalid type for 'input': %w", err)
+			return badRequest("Invalid type for 'input': %v", err)
 		}
 	}
 	if a.Instructions != "" {

@@ -66,6 +66,7 @@ type event struct {
 type reply struct {
 	status  int
 	header  http.Header
+	closed  bool          // the server said that it ends the connection
 	headers time.Duration // when they arrived
 	events  []event
 	raw     string
@@ -147,7 +148,7 @@ func (r *rig) send(ctx context.Context, path, body string, header http.Header) r
 		return reply{err: err, end: time.Since(start)}
 	}
 	defer resp.Body.Close()
-	out := reply{status: resp.StatusCode, header: resp.Header, headers: time.Since(start)}
+	out := reply{status: resp.StatusCode, header: resp.Header, closed: resp.Close, headers: time.Since(start)}
 	out.read(resp.Body, start)
 	return out
 }

@@ -17,6 +17,9 @@ func (x *exchange) struckBefore() bool {
 			<-x.r.Context().Done()
 		case TooManyRequests:
 			x.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.Delay.Seconds()))))
+			if limited := x.e.flavour.limited; limited != nil {
+				limited(x.w.Header(), f.Delay)
+			}
 			x.turnAway(refusal{status: 429, kind: "RateLimitError", message: "Too many requests."})
 		case Unavailable:
 			status := cmp.Or(x.e.flavour.overloaded, http.StatusServiceUnavailable)

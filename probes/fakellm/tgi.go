@@ -90,7 +90,7 @@ func readTGI(e *Engine, a *ask) error {
 var tgiWords = wording{
 	mark:       "data:",
 	noID:       true,
-	fields:     `,"system_fingerprint":"3.3.7-native"`,
+	fields:     `,"system_fingerprint":"{version}-native"`,
 	perToken:   true,
 	apart:      [2]bool{false, true},
 	usageApart: [2]bool{false, true},

@@ -2,6 +2,7 @@ package fakellm
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -71,7 +72,7 @@ const maxStepRecords = 1000
 // logStep notes the step that has just ended. The caller holds the lock.
 func (e *Engine) logStep(before *Totals, at time.Time) {
 	if len(e.steps) == maxStepRecords {
-		e.steps = append(e.steps[:0], e.steps[1:]...)
+		e.steps = slices.Delete(e.steps, 0, maxStepRecords/2)
 	}
 	t := &e.totals
 	e.steps = append(e.steps, stepRecord{
