@@ -63,7 +63,7 @@ var onlyIn = map[string][]string{
 
 // mayStartGoroutines is every place with a go statement; each owner knows how
 // its goroutines end.
-var mayStartGoroutines = []string{"daemon", "daemon/cli", "daemon/schedule", "probes/loadgen", "probes/fakellm", "probes/truth", "daemon/selftest", "exporters"}
+var mayStartGoroutines = []string{"daemon", "daemon/cli", "daemon/schedule", "probes/loadgen", "probes/fakellm", "probes/truth", "daemon/selftest", "daemon/selftest/soak", "exporters"}
 
 type goPackage struct {
 	ImportPath string

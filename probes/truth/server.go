@@ -179,6 +179,13 @@ func (s *Server) Close() {
 // their ends. A stream whose last byte a client has read is among them.
 func (s *Server) Take() []Stream { return s.pacer.take() }
 
+// Connections is how many connections are open; each has a goroutine.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
 func track[T comparable](s *Server, in map[T]struct{}, item T) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -163,6 +163,9 @@ func TestCadenceIsExact(t *testing.T) {
 
 func TestOneConnectionCarriesManyAnswers(t *testing.T) {
 	inBubble(t, Config{TTFT: 10 * ms, ITL: 5 * ms}, func(t *testing.T, s *serving) {
+		if n := s.Connections(); n != 0 {
+			t.Errorf("connections before the first: got %d, want 0", n)
+		}
 		c := s.connect(t)
 		in := bufio.NewReader(c)
 		for i, path := range []string{"/v1/completions", "/v1/chat/completions"} {
@@ -181,6 +184,14 @@ func TestOneConnectionCarriesManyAnswers(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, s.Take()); diff != "" {
 			t.Errorf("truth (-want +got):\n%s", diff)
+		}
+		if n := s.Connections(); n != 1 {
+			t.Errorf("connections: got %d, want 1", n)
+		}
+		_ = c.Close()
+		synctest.Wait()
+		if n := s.Connections(); n != 0 {
+			t.Errorf("connections after it was closed: got %d, want 0", n)
 		}
 	})
 }
