@@ -19,9 +19,12 @@ type Source struct {
 type Checks struct {
 	Backend         func(name string) error
 	AcceptsTokenIDs func(backend string) bool
-	Schedule        func(probes.Schedule) error
-	Workload        func(probes.Workload) error
-	Arrivals        func(probes.Arrivals) error
+	// UnixURL reads the URL of a target on a unix socket; its errors must not
+	// repeat the URL. Without it such URLs are refused.
+	UnixURL  func(text string) (string, error)
+	Schedule func(probes.Schedule) error
+	Workload func(probes.Workload) error
+	Arrivals func(probes.Arrivals) error
 }
 
 // Config is a valid configuration. It is never changed after [Load].

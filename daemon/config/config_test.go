@@ -152,6 +152,7 @@ targets:
     headers: {X-Route: "a$${b}"}
     labels: {gpu: h100}
     connection: new
+    protocol: http2
     follow_redirects: true
     proxy: "http://proxy:3128"
     tls: {server_name: llm.example.test, ca_file: 1.yaml, cert_file: 1.yaml, key_file: 1.yaml, insecure_skip_verify: true}
@@ -169,7 +170,7 @@ environments:
 			Name: "t", Pool: "llama", Environment: probes.Staging, Site: "lab", Backend: "vllm",
 			BaseURL: "https://[2001:db8::5]:8000/v1", Path: "/completions", Model: "llama", Labels: map[string]string{"gpu": "h100"},
 			Connection: probes.Connection{
-				Policy: probes.ConnectionNew, FollowRedirects: true, Proxy: "http://proxy:3128", APIKey: "sk-1",
+				Policy: probes.ConnectionNew, Protocol: probes.HTTP2, FollowRedirects: true, Proxy: "http://proxy:3128", APIKey: "sk-1",
 				TLS:     probes.TLS{CAFile: here, CertFile: here, KeyFile: here, ServerName: "llm.example.test", InsecureSkipVerify: true},
 				Headers: map[string]probes.Secret{"X-Route": "a${b}"},
 			},
@@ -748,4 +749,31 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("printed again (-first +second):\n%s", diff)
 		}
 	})
+}
+
+// The form of a unix socket's URL is the backend's business; its mistakes stand
+// where the URL stands and never repeat it.
+func TestUnixSocketURL(t *testing.T) {
+	file := write(t, `
+workloads: {w: {dataset: random, input_tokens: 8, output_tokens: 8}}
+probes: {c: {kind: canary, every: 30s, workload: w}}
+targets:
+  - {name: a, backend: vllm, url: "unix:///run/vllm.sock", probes: [c]}
+`)
+	read := func(text string) (string, error) {
+		if text != "unix:///run/vllm.sock" {
+			return "", errors.New("is not the socket")
+		}
+		return "unix:///run/vllm.sock:/v1", nil
+	}
+	c, err := Load(Source{Files: []string{file}}, Checks{UnixURL: read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Targets()[0].BaseURL; got != "unix:///run/vllm.sock:/v1" {
+		t.Errorf("BaseURL = %q, want what the check made of it", got)
+	}
+	if _, err := Load(Source{Files: []string{file}}, Checks{}); err == nil || !strings.Contains(err.Error(), "targets[a].url: must start with http:// or https://") {
+		t.Errorf("without the check: %v, want the URL refused", err)
+	}
 }

@@ -177,7 +177,7 @@ type target struct {
 	Pool            string                   `yaml:"pool" doc:"Replicas that serve the same thing; the name when not written."`
 	Environment     string                   `yaml:"environment" default:"production" doc:"Name of an environment; the strictest one when not written."`
 	Backend         string                   `yaml:"backend" doc:"Required: wire dialect, named as in bench_serving."`
-	URL             string                   `yaml:"url" as:"url" doc:"Required: scheme://host[:port][/prefix], without user, password, query or fragment."`
+	URL             string                   `yaml:"url" as:"url" doc:"Required: scheme://host[:port][/prefix] or unix:///path/of.sock[:/prefix], without user, password, query or fragment."`
 	Path            string                   `yaml:"path" doc:"Request path in place of the backend's."`
 	Model           string                   `yaml:"model" doc:"Model to ask for; asked from /v1/models when not written."`
 	APIKey          probes.Secret            `yaml:"api_key" doc:"Sent as bearer token. Better api_key_file or ${NAME}."`
@@ -185,6 +185,7 @@ type target struct {
 	Headers         map[string]probes.Secret `yaml:"headers" doc:"Request headers. Their values are treated as secrets."`
 	Labels          map[string]string        `yaml:"labels" doc:"Facts that are exported with the target, e.g. gpu."`
 	Connection      string                   `yaml:"connection" enum:"connection" default:"reuse" doc:"reuse takes an idle connection when there is one; new dials for every request."`
+	Protocol        string                   `yaml:"protocol" enum:"protocol" default:"http1" doc:"http1 or http2 (cleartext needs prior knowledge; one request a connection). HTTP/1.1 is what engines serve best."`
 	FollowRedirects bool                     `yaml:"follow_redirects" default:"false" doc:"Follow redirects; credentials never travel to another host."`
 	Proxy           string                   `yaml:"proxy" default:"none" doc:"none, env (HTTPS_PROXY and its like) or a URL without credentials."`
 	TLS             tlsOptions               `yaml:"tls" doc:"Options of an https URL."`
@@ -211,6 +212,7 @@ var enums = map[string][]string{
 	"tokenizer":   {"server", "approx"},
 	"cache":       {string(probes.CacheCold), string(probes.CacheWarm), string(probes.CacheShared)},
 	"connection":  {string(probes.ConnectionReuse), string(probes.ConnectionNew)},
+	"protocol":    {string(probes.HTTP1), string(probes.HTTP2)},
 	"environment": words(probes.Environments),
 	"kind":        words(probes.Kinds),
 	"arrivals":    words(probes.ArrivalProcesses),

@@ -22,7 +22,7 @@ func (b *builder) target(name string, t *target) {
 		Name: name, Pool: t.Pool, Site: t.Environment, Environment: b.environment(path, t), Backend: t.Backend,
 		BaseURL: b.baseURL(path, t), Path: t.Path, Model: t.Model, Labels: b.labels(path, t),
 		Connection: probes.Connection{
-			Policy: probes.ConnectionPolicy(t.Connection), FollowRedirects: t.FollowRedirects, Proxy: t.Proxy,
+			Policy: probes.ConnectionPolicy(t.Connection), Protocol: probes.Protocol(t.Protocol), FollowRedirects: t.FollowRedirects, Proxy: t.Proxy,
 			TLS: probes.TLS(t.TLS), APIKey: t.APIKey, APIKeyFile: t.APIKeyFile, Headers: t.Headers,
 		},
 		Timeouts: probes.Timeouts(t.Timeouts),
@@ -54,7 +54,11 @@ func (b *builder) baseURL(path string, t *target) string {
 	if !b.required(path, "url", t.URL != "") {
 		return ""
 	}
-	u, err := parseURL(t.URL)
+	parse := parseURL
+	if strings.HasPrefix(t.URL, "unix:") && b.checks.UnixURL != nil {
+		parse = b.checks.UnixURL
+	}
+	u, err := parse(t.URL)
 	if err != nil {
 		b.report(path+".url", "%v", err)
 	}
@@ -130,6 +134,9 @@ func (b *builder) tls(path string, t *target) {
 func (b *builder) proxy(path string, t *target) {
 	if t.Proxy == "none" || t.Proxy == "env" || t.Proxy == "" {
 		return
+	}
+	if strings.HasPrefix(t.URL, "unix:") {
+		b.report(path+".proxy", "has no effect: the url is a socket of this machine")
 	}
 	if _, err := parseURL(t.Proxy); err != nil {
 		b.report(path+".proxy", "must be none, env or the URL of a proxy without credentials (those go into HTTPS_PROXY, with env)")

@@ -66,6 +66,7 @@ const (
 	TokenCountUnknown  = "token_count_unknown"
 	TokenSourcesMixed  = "token_sources_mixed"
 	UsageNotMonotone   = "usage_not_monotone"
+	CountMismatch      = "count_mismatch"
 	NotStreamed        = "not_streamed"
 	OtherModel         = "other_model"
 	UnparsableEvents   = "unparsable_events"
@@ -152,6 +153,8 @@ var ValidityCodes = []Row{
 		"the two counts differ by special tokens and by garbled text"},
 	{UsageNotMonotone, string(probes.Suspect), "a running token count went down",
 		"the server's counts cannot be trusted"},
+	{CountMismatch, string(probes.Suspect), "the server gave two counts of one answer's tokens that differ",
+		"one of them is wrong, and TPOT and throughput rest on one"},
 	{NotStreamed, string(probes.Suspect), "a stream was asked for and one body came",
 		"these answers have no TTFT"},
 	{OtherModel, string(probes.Suspect), "answers name another model than the one asked for",

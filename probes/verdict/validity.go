@@ -256,6 +256,7 @@ func (c *check) answers() {
 			sources[probes.TokensServer], sources[probes.TokensClient], sources[probes.TokensApprox])
 	}
 	c.flagged(probes.UsageNotMonotone, UsageNotMonotone, "a running token count went down")
+	c.flagged(probes.CountMismatch, CountMismatch, "two counts by the server of one answer's tokens differ")
 }
 
 // shortOutputText names the worst answer.

@@ -246,6 +246,7 @@ var validityCases = []validityCase{
 	{name: "source_of_a_failed_request", change: func(run *probes.Run) {
 		run.Records[5].Outcome, run.Records[5].OutputSource = probes.Truncated, probes.TokensClient
 	}, state: validRun},
+	{name: "two_counts", change: flagged(probes.CountMismatch, 3), state: suspect, codes: []string{CountMismatch}, text: "3 of 200"},
 	{name: "usage_down", change: flagged(probes.UsageNotMonotone, 2), state: suspect, codes: []string{UsageNotMonotone}, text: "2 of 200"},
 
 	{name: "whole_bodies", change: flagged(probes.NotStreamed, 200), state: suspect, codes: []string{NotStreamed}},
