@@ -113,7 +113,26 @@ type Trust struct {
 	EventsPerSecond probes.Optional[float64] `json:"events_per_second"`
 }
 
-func (o *Options) setDefaults() error {
+// Check says what is wrong with the options, under their flags' names. Zero values
+// are not defaults here.
+func (o *Options) Check() error {
+	var errs []error
+	for i, n := range o.Streams {
+		if n < 1 || n > MaxStreams || i > 0 && n <= o.Streams[i-1] {
+			errs = append(errs, fmt.Errorf("--streams: %v must rise, between 1 and %d", o.Streams, MaxStreams))
+			break
+		}
+	}
+	if o.Rounds < 1 || o.Rounds > 1000 {
+		errs = append(errs, fmt.Errorf("--rounds: %d is not between 1 and 1000", o.Rounds))
+	}
+	if o.Backend != "openai" && o.Backend != "vllm" {
+		errs = append(errs, fmt.Errorf("--backend: %q is neither openai nor vllm", o.Backend))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) setDefaults() {
 	if o.Streams == nil {
 		o.Streams = DefaultStreams
 	}
@@ -126,28 +145,15 @@ func (o *Options) setDefaults() error {
 	if o.Backend == "" {
 		o.Backend = "openai"
 	}
-	var errs []error
-	for i, n := range o.Streams {
-		if n < 1 || n > MaxStreams || i > 0 && n <= o.Streams[i-1] {
-			errs = append(errs, fmt.Errorf("streams: %v must rise, between 1 and %d", o.Streams, MaxStreams))
-			break
-		}
-	}
-	if o.Rounds < 1 || o.Rounds > 1000 {
-		errs = append(errs, fmt.Errorf("rounds: %d is not between 1 and 1000", o.Rounds))
-	}
-	if o.Backend != "openai" && o.Backend != "vllm" {
-		errs = append(errs, fmt.Errorf("backend: %q is neither openai nor vllm", o.Backend))
-	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	return errors.Join(errs...)
 }
 
 // Run measures all levels, one after the other. It ends when ctx does.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	if err := o.setDefaults(); err != nil {
+	o.setDefaults()
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	if _, _, err := wire.RaiseDescriptorLimit(); err != nil {

@@ -188,7 +188,7 @@ func TestTrustIsUpToALevel(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	_, err := Run(t.Context(), Options{Streams: []int{64, 1}, Rounds: -1, Backend: "tgi"})
-	want := "streams: [64 1] must rise, between 1 and 20000\nrounds: -1 is not between 1 and 1000\nbackend: \"tgi\" is neither openai nor vllm"
+	want := "--streams: [64 1] must rise, between 1 and 20000\n--rounds: -1 is not between 1 and 1000\n--backend: \"tgi\" is neither openai nor vllm"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
