@@ -26,10 +26,7 @@ func judge(run *probes.Run, stats loadgen.Stats, source *workload.Source, server
 	run.Summary = summary.Summarize(input)
 	run.Fingerprint = verdict.Fingerprint(*spec, run.Target, run.Facts, source.Version())
 	evidence.Interrupted = stats.Ended == loadgen.EndedInterrupted
-	run.Validity = verdict.Validity(run, evidence)
-	run.Verdict = verdict.Judge(spec, &run.Summary, run.Validity)
-	run.Traps = verdict.Traps(run)
-	run.Result = resultOf(run)
+	conclude(run, evidence)
 }
 
 // planned is the rate that the arrivals ask for and the span over which they ask.

@@ -18,7 +18,11 @@ var RunResults = []RunResult{RunSuccess, RunFailed, RunInvalid, RunAborted}
 // Run is one execution of one probe on one target. It is built by one goroutine
 // and never changed after it has been handed to the exporters.
 type Run struct {
-	ID     string // UUIDv7
+	ID string // UUIDv7; of an imported run a hash of its result
+	// Source is the tool that measured an imported run and Origin the file and
+	// line of its result; both are empty for a run of our own.
+	Source string
+	Origin string
 	Target Target
 	Spec   Spec
 	Start  time.Time // wall clock at offset 0

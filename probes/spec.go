@@ -13,6 +13,10 @@ const (
 	Canary Kind = "canary"
 	// Load is the online benchmark: N requests or a duration at a rate or concurrency.
 	Load Kind = "load"
+	// Peak saturates the target in a closed loop: its throughput ceiling.
+	Peak Kind = "peak"
+	// Batch sends one batch of equal requests at once: prefill and decode step time.
+	Batch Kind = "batch"
 )
 
 // Kinds lists the probe kinds in the order they are documented.

@@ -2,6 +2,7 @@ package probes
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 )
 
@@ -49,7 +50,8 @@ var Statistics = []Statistic{StatMean, StatP50, StatP90, StatP95, StatP99, StatM
 // Distribution holds the exact statistics of N pooled raw samples in seconds.
 // Percentiles are linear between ranks, the standard deviation is that of the
 // population, both as NumPy computes them by default. N = 0 means that nothing
-// is known; the other fields then mean nothing.
+// is known; the other fields then mean nothing. In the distribution of an
+// imported run a statistic that its tool did not write is NaN.
 type Distribution struct {
 	N      int
 	Mean   float64
@@ -75,19 +77,19 @@ func (d Distribution) Get(s Statistic) Optional[float64] {
 	}
 	switch s {
 	case StatMean:
-		return Known(d.Mean)
+		return orUnknown(d.Mean)
 	case StatP50:
-		return Known(d.P50)
+		return orUnknown(d.P50)
 	case StatP90:
-		return Known(d.P90)
+		return orUnknown(d.P90)
 	case StatP95:
-		return Known(d.P95)
+		return orUnknown(d.P95)
 	case StatP99:
-		return Known(d.P99)
+		return orUnknown(d.P99)
 	case StatMax:
-		return Known(d.Max)
+		return orUnknown(d.Max)
 	case StatStddev:
-		return Known(d.Stddev)
+		return orUnknown(d.Stddev)
 	case StatTailRatio:
 		return d.TailRatio()
 	}
@@ -96,10 +98,17 @@ func (d Distribution) Get(s Statistic) Optional[float64] {
 
 // TailRatio is p99 / mean; unknown without samples or when the mean is 0.
 func (d Distribution) TailRatio() Optional[float64] {
-	if d.N == 0 || d.Mean <= 0 {
+	if d.N == 0 || !(d.Mean > 0) {
 		return Optional[float64]{}
 	}
-	return Known(d.P99 / d.Mean)
+	return orUnknown(d.P99 / d.Mean)
+}
+
+func orUnknown(f float64) Optional[float64] {
+	if math.IsNaN(f) {
+		return Optional[float64]{}
+	}
+	return Known(f)
 }
 
 // Enough reports whether N supports judging the statistic: 100 samples for a p99
@@ -111,23 +120,24 @@ func (d Distribution) Enough(s Statistic) bool {
 	return d.N >= MinSamplesMean
 }
 
-// MarshalJSON writes null when there are no samples.
+// MarshalJSON writes null when there are no samples, and for a statistic that is
+// not known.
 func (d Distribution) MarshalJSON() ([]byte, error) {
 	if d.N == 0 {
 		return []byte("null"), nil
 	}
-	type plain struct {
-		N      int     `json:"n"`
-		Mean   float64 `json:"mean"`
-		Stddev float64 `json:"stddev"`
-		Min    float64 `json:"min"`
-		P50    float64 `json:"p50"`
-		P90    float64 `json:"p90"`
-		P95    float64 `json:"p95"`
-		P99    float64 `json:"p99"`
-		Max    float64 `json:"max"`
-	}
-	return json.Marshal(plain(d))
+	return json.Marshal(struct {
+		N      int               `json:"n"`
+		Mean   Optional[float64] `json:"mean"`
+		Stddev Optional[float64] `json:"stddev"`
+		Min    Optional[float64] `json:"min"`
+		P50    Optional[float64] `json:"p50"`
+		P90    Optional[float64] `json:"p90"`
+		P95    Optional[float64] `json:"p95"`
+		P99    Optional[float64] `json:"p99"`
+		Max    Optional[float64] `json:"max"`
+	}{d.N, orUnknown(d.Mean), orUnknown(d.Stddev), orUnknown(d.Min), orUnknown(d.P50), orUnknown(d.P90),
+		orUnknown(d.P95), orUnknown(d.P99), orUnknown(d.Max)})
 }
 
 // Summary is the statistics of a run, warm-up left out. Rates are per second of
@@ -184,6 +194,27 @@ type Summary struct {
 
 	// Server is what the server's own counters say about the time of the run.
 	Server ServerSummary
+
+	// Batch is filled for runs of the kind batch; its Size is 0 for others.
+	Batch BatchTimes
+}
+
+// BatchTimes are those of one batch of equal requests that was sent at once.
+// Times are in seconds, throughputs in tokens per second of the whole batch.
+type BatchTimes struct {
+	Size int
+	// Prefill is the time from the first send to the last first token.
+	Prefill Optional[float64]
+	// DecodeStep is the median time of a step in which each request gets a token,
+	// known where chunks hold one token each.
+	DecodeStep Optional[float64]
+	// Latency is the time from the first send to the last token.
+	Latency Optional[float64]
+
+	InputThroughput   Optional[float64] // prompt tokens over Prefill
+	DecodeThroughput  Optional[float64] // output tokens over Latency - Prefill
+	StepThroughput    Optional[float64] // Size over DecodeStep
+	OverallThroughput Optional[float64] // all tokens over Latency
 }
 
 // InputLengths lays the asked prompt lengths beside the server's counts, over

@@ -54,6 +54,7 @@ type Process struct {
 type command struct {
 	name, usage, short, about string
 	reloads                   bool // on SIGHUP, instead of ending
+	operands                  bool // takes arguments that belong to no flag
 	// define adds the command's flags and returns what it does once they are parsed.
 	define func(*flagSet) action
 }
@@ -63,7 +64,7 @@ type action func(ctx context.Context, p Process) (int, error)
 
 // commands lists them in the order of the help text.
 func commands() []command {
-	return []command{demoCommand, runCommand, serveCommand, checkCommand, selftestCommand, versionCommand}
+	return []command{demoCommand, runCommand, importCommand, serveCommand, checkCommand, selftestCommand, versionCommand}
 }
 
 // Main runs the command that the arguments name and returns the exit status.
@@ -109,7 +110,7 @@ func dispatch(ctx context.Context, p Process) (int, error) {
 
 // execute parses the command's arguments and does its work.
 func (c command) execute(ctx context.Context, p Process) (int, error) {
-	flags := &flagSet{FlagSet: newFlags()}
+	flags := &flagSet{FlagSet: newFlags(), operands: c.operands}
 	do := c.define(flags)
 	err := flags.parse(c.name, p.Args)
 	switch {

@@ -15,6 +15,7 @@ import (
 type flagSet struct {
 	*pflag.FlagSet // all of them, once parse has joined the groups
 	groups         []flagGroup
+	operands       bool // arguments that belong to no flag are the command's
 }
 
 type flagGroup struct {
@@ -68,7 +69,7 @@ func (f *flagSet) parse(command string, args []string) error {
 		return fmt.Errorf("unknown flag %s%s", name, orSee(config.DidYouMean(name, known), "'inferbeat "+command+" --help' lists them"))
 	case err != nil:
 		return fmt.Errorf("%w; see 'inferbeat %s --help'", err, command)
-	case f.NArg() > 0:
+	case f.NArg() > 0 && !f.operands:
 		// The argument itself is not repeated: it may be the rest of a header
 		// whose value has a space, and that is a key.
 		return fmt.Errorf("argument %d belongs to no flag: options are written --name value, and a value with spaces in quotes; see 'inferbeat %s --help'",

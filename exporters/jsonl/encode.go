@@ -177,6 +177,9 @@ func requestRate(a probes.Arrivals) number {
 	if !a.OpenLoop() {
 		return number(math.Inf(1))
 	}
+	if a.Rate == 0 { // at the times of a trace
+		return number(math.NaN())
+	}
 	return number(a.Rate)
 }
 

@@ -9,6 +9,8 @@ import (
 type ours struct {
 	Version     string  `json:"version"`
 	RunID       string  `json:"run_id"`
+	Source      *string `json:"source"`
+	Origin      *string `json:"origin"`
 	Probe       string  `json:"probe"`
 	Kind        string  `json:"kind"`
 	Target      target  `json:"target"`
@@ -53,6 +55,7 @@ type ours struct {
 	CacheHit     *number `json:"prefix_cache_hit_ratio"`
 	TTFTExcess   *number `json:"client_ttft_excess_seconds"`
 	Server       *server `json:"server"`
+	Batch        *batch  `json:"batch"`
 
 	Details *ourDetails `json:"details,omitempty"`
 }
@@ -117,7 +120,7 @@ type connections struct {
 func newOurs(run *probes.Run, version string) ours {
 	s, t, w := &run.Summary, &run.Target, &run.Spec.Workload
 	o := ours{
-		Version: version, RunID: run.ID, Probe: run.Spec.Probe, Kind: string(run.Spec.Kind),
+		Version: version, RunID: run.ID, Source: text(run.Source), Origin: text(run.Origin), Probe: run.Spec.Probe, Kind: string(run.Spec.Kind),
 		Target: target{
 			Name: t.Name, Pool: t.Pool, Environment: string(t.Environment), Site: text(t.Site), Backend: t.Backend,
 			Model: text(t.Model), BaseURL: printable(t.BaseURL), Labels: t.Labels, Connection: string(t.Connection.Policy),
@@ -138,6 +141,7 @@ func newOurs(run *probes.Run, version string) ours {
 	}
 	o.AcceptSource, o.CacheHit, o.TTFTExcess = text(string(s.AcceptSource)), known(s.CacheHitRatio()), known(s.TTFTExcess())
 	o.Server = newServer(run)
+	o.Batch = newBatch(s.Batch)
 	if o.Traps == nil {
 		o.Traps = []probes.Reason{}
 	}
@@ -158,6 +162,26 @@ func newOurs(run *probes.Run, version string) ours {
 		o.InputLengths = &inputLengths{in.N, number(in.MeanRequested), number(in.MeanServer), number(in.MaxDeviation), in.Off}
 	}
 	return o
+}
+
+// batch is in seconds and tokens per second.
+type batch struct {
+	Size              int     `json:"size"`
+	Prefill           *number `json:"prefill"`
+	DecodeStep        *number `json:"decode_step"`
+	Latency           *number `json:"latency"`
+	InputThroughput   *number `json:"input_throughput"`
+	DecodeThroughput  *number `json:"decode_throughput"`
+	StepThroughput    *number `json:"decode_step_throughput"`
+	OverallThroughput *number `json:"overall_throughput"`
+}
+
+func newBatch(b probes.BatchTimes) *batch {
+	if b.Size == 0 {
+		return nil
+	}
+	return &batch{b.Size, known(b.Prefill), known(b.DecodeStep), known(b.Latency),
+		known(b.InputThroughput), known(b.DecodeThroughput), known(b.StepThroughput), known(b.OverallThroughput)}
 }
 
 func newArrivals(a probes.Arrivals) arrivals {

@@ -12,6 +12,9 @@ func (p *printer) inferbeat(run *probes.Run) {
 	s := &run.Summary
 	p.rule(" Inferbeat ", '=')
 	p.row("Run:", run.ID)
+	if run.Source != "" {
+		p.row("Imported from:", fmt.Sprintf("%s (%s)", run.Source, run.Origin))
+	}
 	p.row("Probe:", run.Spec.Probe)
 	p.row("Target:", fmt.Sprintf("%s (%s)", run.Target.Name, run.Target.Environment))
 	p.row("Model:", orUnknown(run.Target.Model))
@@ -19,6 +22,7 @@ func (p *printer) inferbeat(run *probes.Run) {
 	if run.Error != "" {
 		p.sentence(run.Error)
 	}
+	p.batch(&s.Batch)
 	p.requests(s)
 	p.samples(s)
 	p.client(run)
@@ -54,6 +58,26 @@ func resultText(run *probes.Run) string {
 		return string(run.Result) + " (cut short)"
 	}
 	return string(run.Result)
+}
+
+// batch prints what bench_one_batch_server reports, for a run of one batch.
+func (p *printer) batch(b *probes.BatchTimes) {
+	if b.Size == 0 {
+		return
+	}
+	p.rule("Batch", '-')
+	p.count("Batch size:", b.Size)
+	p.milliseconds("Prefill (last first token) (ms):", b.Prefill)
+	p.milliseconds("Median decode step (ms):", b.DecodeStep)
+	p.milliseconds("Batch latency (ms):", b.Latency)
+	p.optional("Prefill throughput (tok/s):", b.InputThroughput)
+	p.optional("Decode throughput (tok/s):", b.DecodeThroughput)
+	p.optional("Decode step throughput (tok/s):", b.StepThroughput)
+	p.optional("Overall throughput (tok/s):", b.OverallThroughput)
+}
+
+func (p *printer) milliseconds(label string, seconds probes.Optional[float64]) {
+	p.scaled(label, seconds, 1e3)
 }
 
 func (p *printer) requests(s *probes.Summary) {

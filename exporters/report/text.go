@@ -190,6 +190,9 @@ func (p *printer) benchServing(run *probes.Run) {
 // requestRate prints as Python does. A closed loop is what bench_serving calls an
 // infinite rate behind a concurrency limit.
 func requestRate(a probes.Arrivals) string {
+	if a.OpenLoop() && a.Rate == 0 {
+		return "trace"
+	}
 	if !a.OpenLoop() || math.IsInf(a.Rate, 1) {
 		return "inf"
 	}

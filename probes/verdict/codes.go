@@ -49,6 +49,7 @@ const (
 
 // Codes of validity.
 const (
+	Imported           = "imported"
 	ClientSaturated    = "client_saturated"
 	ClientLate         = "client_late"
 	ClientCapped       = "client_capped"
@@ -113,6 +114,8 @@ type Row struct {
 // reasons are given. Invalid is what makes the numbers those of something else
 // than the target under the asked load; what only narrows their meaning is suspect.
 var ValidityCodes = []Row{
+	{Imported, string(probes.Suspect), "the run is another tool's result",
+		"its client may have been late or saturated without a word, and its definitions differ"},
 	{ClientSaturated, string(probes.Invalid), "the process used more than 85 % of the CPU it may use",
 		"tokens wait for the reader, so the client's queue is measured"},
 	{ClientLate, string(probes.Invalid), "p99 of the client's own send lag is above 50 ms; time spent waiting for a slot under max_concurrency is not the client's own, and a burst has no schedule to be late for",
@@ -135,7 +138,7 @@ var ValidityCodes = []Row{
 		"the part that is there may not stand for the whole"},
 	{DroppedRequests, string(probes.Suspect), "requests were never sent, for want of time or of descriptors",
 		"the target was spared them"},
-	{TooFewSamples, string(probes.Suspect), "fewer than 20 requests were completed, or fewer than 100 samples stand behind a p99 or tail ratio that a limit asks for; single runs of a continuous probe are not judged, and neither is a run in which 20 requests and more failed and none succeeded",
+	{TooFewSamples, string(probes.Suspect), "fewer than 20 requests were completed, or fewer than 100 samples stand behind a p99 or tail ratio that a limit asks for; single runs of a continuous probe and batches are not judged, and neither is a run in which 20 requests and more failed and none succeeded",
 		"a mean of a few and a p99 of less than 100 are accidents"},
 	{CacheHitOnCold, string(probes.Invalid), "a cold workload found more than 50 % of its prompt tokens in the prefix cache, by the counts in the answers, else by the server's counters if it served nobody else",
 		"the cache was measured"},

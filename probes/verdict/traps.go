@@ -55,7 +55,7 @@ func (t *traps) cache() {
 
 func (t *traps) warmup() {
 	spec := &t.run.Spec
-	if spec.Kind.Continuous() {
+	if spec.Kind.Continuous() || t.run.Source != "" { // other tools do not write down how they warmed up
 		return
 	}
 	if spec.Warmup == (probes.Warmup{}) {

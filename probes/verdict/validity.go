@@ -32,6 +32,11 @@ type Evidence struct {
 // the order of [ValidityCodes].
 func Validity(run *probes.Run, evidence Evidence) probes.Validity {
 	c := &check{run: run, s: &run.Summary, evidence: evidence, validity: probes.Validity{State: probes.Valid}}
+	if run.Source != "" {
+		c.add(probes.Suspect, Imported, "measured by %s, with its clock and its definitions; it keeps no evidence of how late its client was", run.Source)
+		c.sampleCounts()
+		return c.validity
+	}
 	c.cpu()
 	if !evidence.Window {
 		lags := splitLags(run)
@@ -153,7 +158,7 @@ func (c *check) circumstances() {
 }
 
 func (c *check) sampleCounts() {
-	if c.run.Spec.Kind.Continuous() && !c.evidence.Window {
+	if c.run.Spec.Kind.Continuous() && !c.evidence.Window || c.run.Spec.Kind == probes.Batch {
 		return
 	}
 	onlyFailures := c.s.Completed == 0 && c.s.Failed >= probes.MinSamplesMean

@@ -98,6 +98,11 @@ var (
 // validityCases has for every code the run that fires it and its neighbour that does not.
 var validityCases = []validityCase{
 	{name: "sound", state: validRun},
+	{name: "imported", change: func(run *probes.Run) { run.Source, run.Records, run.Complete = "bench_serving", nil, false },
+		state: suspect, codes: []string{Imported}, text: "measured by bench_serving"},
+	{name: "a_batch_of_four", change: func(run *probes.Run) {
+		run.Spec.Kind, run.Spec.Arrivals.Process, run.Summary.Completed = probes.Batch, probes.Burst, 4
+	}, state: validRun},
 
 	{name: "cpu_at_the_bound", evidence: Evidence{CPUShare: known(0.85)}, state: validRun},
 	{name: "cpu_above", evidence: Evidence{CPUShare: known(0.91)}, state: invalid, codes: []string{ClientSaturated}, text: "91 %"},
