@@ -62,8 +62,12 @@ type Report struct {
 	Levels  []Level                  `json:"levels"`
 	Offered probes.Optional[Offered] `json:"offered_rate"`
 	Trust   []Trust                  `json:"trust"`
-	Others  []Level                  `json:"comparison,omitempty"` // the other clients, level by level
-	Absent  map[string]string        `json:"not_compared,omitempty"`
+	// Busy is the share of the host's processor time that other processes took
+	// meanwhile.
+	Busy probes.Optional[float64] `json:"other_processes_cpu_ratio"`
+	// Others are the other clients, level by level; Absent says why one is not there.
+	Others []Level           `json:"comparison,omitempty"`
+	Absent map[string]string `json:"not_compared,omitempty"`
 }
 
 // Host is where the test ran.
@@ -163,19 +167,17 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		Host:   Host{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), Go: runtime.Version()},
 		Script: Script{TTFT: o.script.TTFT.Seconds(), ITL: o.script.ITL.Seconds(), Jitter: o.script.Jitter, Tokens: o.script.tokens, Rounds: o.Rounds, Backend: o.Backend},
 	}
-	others := []string{}
-	if o.Compare {
-		others = append(others, clientNaive, clientFloor)
-		r.Absent = map[string]string{}
-	}
+	host := startHostMeter()
+	others := o.others(ctx, r)
+	defer others.close()
 	for _, streams := range o.Streams {
 		level, err := measureLevel(ctx, o, clientOwn, streams)
 		if err != nil {
 			return nil, err
 		}
 		r.Levels = append(r.Levels, level)
-		for _, client := range others {
-			level, err := measureLevel(ctx, o, client, streams)
+		for _, client := range others.names {
+			level, err := others.measure(ctx, o, client, streams)
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
@@ -189,7 +191,42 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r.Trust = trust(r.Levels)
 	var err error
 	r.Offered, err = measureOffered(ctx, o)
+	r.Busy = host.others()
 	return r, err
+}
+
+// comparison is who is laid beside the measuring path.
+type comparison struct {
+	names []string
+	bench *bench // nil without it
+}
+
+// others finds the other clients. Why one is absent goes into the report.
+func (o *Options) others(ctx context.Context, r *Report) comparison {
+	if !o.Compare {
+		return comparison{}
+	}
+	c := comparison{names: []string{clientNaive, clientFloor, clientBench}}
+	r.Absent = map[string]string{}
+	var err error
+	if c.bench, err = findBench(ctx); err != nil {
+		c.names = c.names[:2]
+		r.Absent[clientBench] = err.Error()
+	}
+	return c
+}
+
+func (c comparison) measure(ctx context.Context, o Options, client string, streams int) (Level, error) {
+	if client == clientBench {
+		return c.bench.measure(ctx, o, streams)
+	}
+	return measureLevel(ctx, o, client, streams)
+}
+
+func (c comparison) close() {
+	if c.bench != nil {
+		c.bench.close()
+	}
 }
 
 // measureLevel sends one level with one client.
@@ -205,7 +242,7 @@ func measureLevel(ctx context.Context, o Options, client string, streams int) (L
 		Client: client, Streams: streams, Requests: streams * o.Rounds, Tokens: o.script.tokens, Backend: o.Backend,
 		Limit: 3*perRequest*time.Duration(o.Rounds) + 10*time.Second,
 	}
-	sent, really, err := exchange(ctx, o, o.script.Config, l)
+	sent, really, err := exchange(ctx, o, l)
 	if err != nil {
 		return level, fmt.Errorf("measure %s at %d streams: %w", client, streams, err)
 	}
@@ -222,7 +259,7 @@ func measureLevel(ctx context.Context, o Options, client string, streams int) (L
 // measureOffered runs the open loop.
 func measureOffered(ctx context.Context, o Options) (probes.Optional[Offered], error) {
 	o.Progress("offered rate")
-	sent, _, err := exchange(ctx, o, o.script.Config, load{
+	sent, _, err := exchange(ctx, o, load{
 		Client: clientOwn, Requests: o.script.requests, Rate: o.script.rate, Tokens: o.script.short, Backend: o.Backend, Limit: time.Minute,
 	})
 	if err != nil {
@@ -231,39 +268,49 @@ func measureOffered(ctx context.Context, o Options) (probes.Optional[Offered], e
 	return offered(sent.Exchanges, o.script.rate), nil
 }
 
+// startServer starts a truth server in a process of its own.
+func startServer(ctx context.Context, o Options) (*child, hello, error) {
+	var known hello
+	server, err := startChild(ctx, o.Command, order{Serve: &o.script.Config})
+	if err != nil {
+		return nil, known, err
+	}
+	if err := server.answer(&known); err != nil {
+		return nil, known, errors.Join(err, server.stop())
+	}
+	return server, known, nil
+}
+
+// takeStreams asks a server what it has done.
+func takeStreams(server *child) (taken, error) {
+	var really taken
+	if err := server.out.Encode(true); err != nil {
+		return really, fmt.Errorf("ask the truth server: %w", err)
+	}
+	return really, server.answer(&really)
+}
+
 // exchange lets one client process talk to one server process. The client's
 // start comes back as its shift towards the server's clock.
-func exchange(ctx context.Context, o Options, c truth.Config, l load) (outcome, taken, error) {
-	var (
-		sent  outcome
-		truly taken
-		known hello
-	)
-	server, err := startChild(ctx, o.Command, order{Serve: &c})
+func exchange(ctx context.Context, o Options, l load) (outcome, taken, error) {
+	var sent outcome
+	server, known, err := startServer(ctx, o)
 	if err != nil {
-		return sent, truly, err
+		return sent, taken{}, err
 	}
 	defer func() { _ = server.stop() }()
-	if err := server.answer(&known); err != nil {
-		return sent, truly, err
-	}
 	l.Address = known.Address
 	client, err := startChild(ctx, o.Command, order{Load: &l})
 	if err != nil {
-		return sent, truly, err
+		return sent, taken{}, err
 	}
 	defer func() { _ = client.stop() }()
 	if err := client.answer(&sent); err != nil {
-		return sent, truly, err
-	}
-	if err := server.out.Encode(true); err != nil {
-		return sent, truly, fmt.Errorf("ask the truth server: %w", err)
-	}
-	if err := server.answer(&truly); err != nil {
-		return sent, truly, err
+		return sent, taken{}, err
 	}
 	sent.Start -= known.Start
-	return sent, truly, nil
+	really, err := takeStreams(server)
+	return sent, really, err
 }
 
 // clockDoubt is how far a stamp may seem to lie before the write that caused it:

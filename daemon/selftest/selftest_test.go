@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +33,52 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if os.Getenv("FAKE_BENCH_SERVING") != "" {
+		os.Exit(fakeBenchServing(os.Args[1:]))
+	}
 	os.Exit(m.Run())
+}
+
+// fakeBenchServing has the flags and the result file of bench_serving, and asks
+// once more than it is told, as that does.
+func fakeBenchServing(args []string) int {
+	if slices.Contains(args, "--help") {
+		return 0
+	}
+	value := func(name string) string { return args[slices.Index(args, name)+1] }
+	number := func(name string) int { n, _ := strconv.Atoi(value(name)); return n }
+	l := load{Address: strings.TrimPrefix(value("--base-url"), "http://"), Streams: number("--max-concurrency"), Requests: number("--num-prompts"), Tokens: number("--random-output-len")}
+	if _, err := os.Stat(filepath.Join(value("--tokenizer"), "tokenizer.json")); err != nil {
+		fmt.Println("no tokenizer")
+		return 1
+	}
+	clock := probes.NewClock()
+	first := l
+	first.Requests = 1
+	if _, err := sendNaive(context.Background(), clock, first); err != nil {
+		return 1
+	}
+	exchanges, err := sendNaive(context.Background(), clock, l)
+	if err != nil {
+		return 1
+	}
+	var d details
+	for i, e := range exchanges {
+		d.TTFTs, d.Errors = append(d.TTFTs, (e.At[0]-e.Sent).Seconds()), append(d.Errors, e.Error)
+		// The server counts in the order of arrival, which is not that of sending;
+		// any stream of the same length will do here.
+		d.Texts = append(d.Texts, fmt.Sprintf("r%d tok", 2+i))
+		var gaps []float64
+		for k := 1; k < len(e.At); k++ {
+			gaps = append(gaps, (e.At[k] - e.At[k-1]).Seconds())
+		}
+		d.ITLs = append(d.ITLs, gaps)
+	}
+	text, err := json.Marshal(d)
+	if err != nil || os.WriteFile(value("--output-file"), append(text, '\n'), 0o600) != nil {
+		return 1
+	}
+	return 0
 }
 
 func at(ms ...float64) (out []time.Duration) {
@@ -38,6 +86,11 @@ func at(ms ...float64) (out []time.Duration) {
 		out = append(out, time.Duration(v*1e6))
 	}
 	return out
+}
+
+// plainly looks into optional values, so that near reaches the numbers.
+var plainly = cmp.Options{
+	cmp.Transformer("spread", pointer[Spread]), cmp.Transformer("reading", pointer[Reading]), cmp.Transformer("float", pointer[float64]),
 }
 
 var near = cmp.Options{cmpopts.EquateApprox(0, 1e-12)}
@@ -70,12 +123,7 @@ func TestCompareByHand(t *testing.T) {
 		Collapsed:  probes.Known(0.25),
 		ServerLate: probes.Known(Spread{N: 6, Min: 0, P50: 0, P99: 0.001 + 0.95*0.001, Max: 0.002}),
 	}
-	opt := cmp.Options{near,
-		cmp.Transformer("spread", func(o probes.Optional[Spread]) *Spread { return pointer(o) }),
-		cmp.Transformer("reading", func(o probes.Optional[Reading]) *Reading { return pointer(o) }),
-		cmp.Transformer("float", func(o probes.Optional[float64]) *float64 { return pointer(o) }),
-	}
-	if diff := cmp.Diff(want, got, opt); diff != "" {
+	if diff := cmp.Diff(want, got, near, plainly); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
 	reading, _ := got.TTFT.Get()
@@ -133,6 +181,50 @@ func TestOffered(t *testing.T) {
 
 func lagOf(low, p99 float64) Figures {
 	return Figures{Lag: probes.Known(Spread{N: 100, Min: low, P99: p99})}
+}
+
+func TestCompareDetailsByHand(t *testing.T) {
+	streams := []truth.Stream{
+		{Ordinal: 1, Received: 0, Due: at(5), Sent: at(5)}, // the client's own test
+		{Ordinal: 3, Received: 10 * ms, Due: at(20, 40, 60), Sent: at(20, 41, 62)},
+		{Ordinal: 2, Received: 11 * ms, Due: at(30, 50, 70), Sent: at(30, 50, 70)},
+		{Ordinal: 4, Received: 12 * ms, Due: at(30, 50), Sent: at(30), Cut: true},
+	}
+	d := details{
+		TTFTs: []float64{0.020, 0.025, 0, 0.001}, ITLs: [][]float64{{0.02, 0.02}, {0.0005, 0.04}, {}, {}},
+		Texts: []string{"r2 tok tok", " r3 tok tok", "", "r4"}, Errors: []string{"", "", "HTTP 500", "cut"},
+	}
+	want := Figures{
+		Requests: 4, Failed: 2, FirstError: "HTTP 500", Events: 6, EventsPerSecond: 5 / 0.050,
+		TTFTNew:    probes.Known(Reading{N: 2, ReportedP50: 0.0225, TrueP50: 0.0145, ReportedP99: 0.02495, TrueP99: 0.01891}),
+		ITL:        probes.Known(Reading{N: 4, ReportedP50: 0.02, TrueP50: 0.0205, ReportedP99: 0.0394, TrueP99: 0.021}),
+		Collapsed:  probes.Known(0.25),
+		ServerLate: probes.Known(Spread{N: 6, P99: 0.001 + 0.95*0.001, Max: 0.002}),
+	}
+	if diff := cmp.Diff(want, compareDetails(d, streams), near, plainly); diff != "" {
+		t.Errorf("figures (-want +got):\n%s", diff)
+	}
+}
+
+func TestOtherProcesses(t *testing.T) {
+	const before = "cpu  100 0 50 800 10 0 5 0 30 0\ncpu0 1 2 3\n"
+	tests := []struct {
+		name, after string
+		ours        time.Duration
+		want        probes.Optional[float64]
+	}{
+		// 200 ticks passed, 120 of them busy, of which 0.5 s are ours.
+		{"busy", "cpu  180 10 70 870 20 5 10 0 60 0\n", 500 * ms, probes.Known(70.0 / 200)},
+		{"only us", "cpu  120 0 50 880 10 0 5 0 30 0\n", 250 * ms, probes.Known(0.0)},
+		{"no time passed", before, 0, probes.Optional[float64]{}},
+		{"no such file", "", 0, probes.Optional[float64]{}},
+		{"not numbers", "cpu a b c d e f g h\n", 0, probes.Optional[float64]{}},
+	}
+	for _, tc := range tests {
+		if got := othersShare(before, tc.after, tc.ours); got != tc.want {
+			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
+		}
+	}
 }
 
 func TestTrusted(t *testing.T) {
@@ -222,7 +314,7 @@ func exampleReport() *Report {
 			{Client: clientNaive, Streams: 64, Figures: figures(64, 0.02), CPUPerEvent: probes.Known(24e-6)},
 			{Client: clientFloor, Streams: 64, Figures: figures(64, 0.0007), CPUPerEvent: probes.Known(8e-6)},
 		},
-		Absent:  map[string]string{clientBench: "python3 has no module sglang"},
+		Absent: map[string]string{clientBench: "python3 has no module sglang"}, Busy: probes.Known(0.42),
 		Offered: probes.Known(Offered{Asked: 200, Sent: 199.8, SendLag: Spread{N: 400, P50: 0.0001, P99: 0.0012, Max: 0.02}}),
 	}
 	r.Trust = trust(r.Levels)
@@ -271,6 +363,7 @@ var quick = script{Config: truth.Config{TTFT: 2 * ms, ITL: ms, Jitter: 0.5, Seed
 // Every client reads every event of every stream, in processes of their own, and
 // no stamp lies before its write.
 func TestRunMeasuresEveryClient(t *testing.T) {
+	fakePython(t, "FAKE_BENCH_SERVING=1 exec "+os.Args[0]+` "$@"`)
 	for _, dialect := range []string{"openai", "vllm"} {
 		var said []string
 		r, err := Run(t.Context(), Options{
@@ -284,8 +377,11 @@ func TestRunMeasuresEveryClient(t *testing.T) {
 		for _, l := range append(r.Levels, r.Others...) {
 			seen[l.Client] = append(seen[l.Client], l.Events)
 			lag, known := l.Lag.Get()
-			if l.Failed > 0 || !known || lag.Min < clockDoubt.Seconds() || !l.CPUPerEvent.IsKnown() || l.Requests != 2*l.Streams {
+			if l.Failed > 0 || known == (l.Client == clientBench) || lag.Min < clockDoubt.Seconds() || !l.CPUPerEvent.IsKnown() || l.Requests != 2*l.Streams {
 				t.Errorf("%s at %d streams: %+v", l.Client, l.Streams, l)
+			}
+			if l.Client == clientBench {
+				continue
 			}
 			open, _ := l.TTFT.Get()
 			fresh, _ := l.TTFTNew.Get()
@@ -293,9 +389,9 @@ func TestRunMeasuresEveryClient(t *testing.T) {
 				t.Errorf("%s at %d streams: got %d requests on open connections and %d on new ones, want each stream to open one", l.Client, l.Streams, open.N, fresh.N)
 			}
 		}
-		want := map[string][]int{clientOwn: {10, 50}, clientNaive: {10, 50}, clientFloor: {10, 50}}
-		for client := range r.Absent {
-			delete(want, client)
+		want := map[string][]int{clientOwn: {10, 50}, clientNaive: {10, 50}, clientFloor: {10, 50}, clientBench: {10, 50}}
+		if runtime.GOOS != "linux" {
+			delete(want, clientFloor)
 		}
 		if diff := cmp.Diff(want, seen); diff != "" {
 			t.Errorf("%s: events by client (-want +got):\n%s", dialect, diff)
@@ -306,6 +402,27 @@ func TestRunMeasuresEveryClient(t *testing.T) {
 		if got := said[len(said)-1]; got != "offered rate" {
 			t.Errorf("%s: last progress: got %q", dialect, got)
 		}
+	}
+}
+
+// fakePython puts a python3 first into the path.
+func fakePython(t *testing.T, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
+func TestBenchServingMayBeAbsent(t *testing.T) {
+	fakePython(t, "echo Traceback; echo 'No module named sglang' >&2; exit 1")
+	r, err := Run(t.Context(), Options{Command: []string{os.Args[0]}, Streams: []int{1}, Rounds: 1, Compare: true, script: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Absent[clientBench], "start python3 -m sglang.bench_serving: exit status 1: No module named sglang"; got != want {
+		t.Errorf("absent because: got %q, want %q", got, want)
 	}
 }
 

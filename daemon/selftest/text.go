@@ -43,6 +43,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "Offered rate: %g requests/s asked, %.2f sent (%+.3f %%), send lag p50 %s, p99 %s, max %s.\n",
 			o.Asked, o.Sent, 100*o.Error(), milliseconds(o.SendLag.P50), milliseconds(o.SendLag.P99), milliseconds(o.SendLag.Max))
 	}
+	if busy, ok := r.Busy.Get(); ok && busy > quiet {
+		fmt.Fprintf(w, "Other processes took %.0f %% of this host's processor time meanwhile: what they did is in these figures.\n", 100*busy)
+	}
 	for _, l := range slices.Concat(r.Levels, r.Others) {
 		if l.Failed > 0 {
 			fmt.Fprintf(w, "%s at %d streams: %d of %d requests failed, the first: %s\n", l.Client, l.Streams, l.Failed, l.Requests, l.FirstError)
@@ -79,6 +82,10 @@ func (r *Report) writeComparison(w io.Writer) error {
 	}
 	return nil
 }
+
+// quiet is the share of processor time that other processes may take without
+// being mentioned.
+const quiet = 0.1
 
 // column is one more column of a table.
 type column struct {
