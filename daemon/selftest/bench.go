@@ -27,6 +27,9 @@ type bench struct {
 // benchModule is how it is started.
 var benchModule = []string{"-m", "sglang.bench_serving"}
 
+// detailsFlag asks for the arrays by request; versions before mid 2025 lack it.
+const detailsFlag = "--output-details"
+
 // The smallest tokenizer that transformers reads: bench_serving makes its prompts
 // with one and counts the answers with it.
 var tokenizerFiles = map[string]string{
@@ -38,8 +41,12 @@ var tokenizerFiles = map[string]string{
 // findBench starts bench_serving once. The caller removes the folder.
 func findBench(ctx context.Context) (*bench, error) {
 	probe := exec.CommandContext(ctx, "python3", append(benchModule, "--help")...)
-	if out, err := probe.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("start python3 %s: %w%s", strings.Join(benchModule, " "), err, lastLine(out))
+	help, err := probe.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("start python3 %s: %w%s", strings.Join(benchModule, " "), err, lastLine(help))
+	}
+	if !bytes.Contains(help, []byte(detailsFlag)) {
+		return nil, fmt.Errorf("this version of bench_serving has no %s, without which it says nothing of single requests", detailsFlag)
 	}
 	folder, err := os.MkdirTemp("", "inferbeat-selftest-")
 	if err != nil {
@@ -82,7 +89,7 @@ func (b *bench) measure(ctx context.Context, o Options, streams int) (Level, err
 		"--backend", "vllm", "--base-url", "http://"+known.Address, "--model", "truth", "--tokenizer", b.folder,
 		"--dataset-name", "random-ids", "--random-input-len", "32", "--random-output-len", strconv.Itoa(o.script.tokens), "--random-range-ratio", "1",
 		"--num-prompts", strconv.Itoa(streams*o.Rounds), "--max-concurrency", strconv.Itoa(streams), "--request-rate", "inf",
-		"--output-file", results, "--output-details", "--disable-tqdm")...)
+		"--output-file", results, detailsFlag, "--disable-tqdm")...)
 	run.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
 	if out, err := run.CombinedOutput(); err != nil {
 		return level, fmt.Errorf("run bench_serving: %w%s", err, lastLine(out))
@@ -95,8 +102,8 @@ func (b *bench) measure(ctx context.Context, o Options, streams int) (Level, err
 	if err != nil {
 		return level, fmt.Errorf("read the result of bench_serving: %w", err)
 	}
-	var d details
-	if err := json.Unmarshal(bytes.TrimSpace(text), &d); err != nil {
+	d, err := readDetails(text)
+	if err != nil {
 		return level, fmt.Errorf("read the result of bench_serving: %w", err)
 	}
 	level.Figures = compareDetails(d, really.Streams)
@@ -113,6 +120,16 @@ type details struct {
 	ITLs   [][]float64 `json:"itls"`
 	Texts  []string    `json:"generated_texts"`
 	Errors []string    `json:"errors"`
+}
+
+// notJSON are the numbers that Python writes and JSON does not have: the request
+// rate of a closed loop is one.
+var notJSON = regexp.MustCompile(`: (-?Infinity|NaN)\b`)
+
+// readDetails reads a result file of one run.
+func readDetails(text []byte) (d details, err error) {
+	err = json.Unmarshal(notJSON.ReplaceAll(bytes.TrimSpace(text), []byte(": null")), &d)
+	return d, err
 }
 
 // ordinal is how an answer begins.

@@ -43,6 +43,7 @@ func TestMain(m *testing.M) {
 // once more than it is told, as that does.
 func fakeBenchServing(args []string) int {
 	if slices.Contains(args, "--help") {
+		fmt.Println("usage: [--output-details]")
 		return 0
 	}
 	value := func(name string) string { return args[slices.Index(args, name)+1] }
@@ -75,6 +76,7 @@ func fakeBenchServing(args []string) int {
 		d.ITLs = append(d.ITLs, gaps)
 	}
 	text, err := json.Marshal(d)
+	text = bytes.Replace(text, []byte("{"), []byte(`{"request_rate": Infinity, "accept_length": NaN, `), 1)
 	if err != nil || os.WriteFile(value("--output-file"), append(text, '\n'), 0o600) != nil {
 		return 1
 	}
@@ -416,13 +418,21 @@ func fakePython(t *testing.T, script string) {
 }
 
 func TestBenchServingMayBeAbsent(t *testing.T) {
-	fakePython(t, "echo Traceback; echo 'No module named sglang' >&2; exit 1")
-	r, err := Run(t.Context(), Options{Command: []string{os.Args[0]}, Streams: []int{1}, Rounds: 1, Compare: true, script: quick})
-	if err != nil {
-		t.Fatal(err)
+	tests := []struct{ name, python, want string }{
+		{"not installed", "echo Traceback; echo 'No module named sglang' >&2; exit 1", "start python3 -m sglang.bench_serving: exit status 1: No module named sglang"},
+		{"old", "echo usage:", "this version of bench_serving has no --output-details, without which it says nothing of single requests"},
+		{"fails", `case "$*" in *--help*) echo --output-details;; *) echo no server; exit 3;; esac`, "run bench_serving: exit status 3: no server"},
+		{"writes nothing", "echo --output-details", "read the result of bench_serving: open "},
 	}
-	if got, want := r.Absent[clientBench], "start python3 -m sglang.bench_serving: exit status 1: No module named sglang"; got != want {
-		t.Errorf("absent because: got %q, want %q", got, want)
+	for _, tc := range tests {
+		fakePython(t, tc.python)
+		r, err := Run(t.Context(), Options{Command: []string{os.Args[0]}, Streams: []int{1}, Rounds: 1, Compare: true, script: quick})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Absent[clientBench]; !strings.HasPrefix(got, tc.want) {
+			t.Errorf("%s: absent because %q, want %q", tc.name, got, tc.want)
+		}
 	}
 }
 
