@@ -152,14 +152,25 @@ func (r *lmdeployRenderer) whole(dst []byte) []byte {
 // lmdeployEncode tokenizes.
 func (e *Engine) lmdeployEncode(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Input  string `json:"input"`
-		AddBOS *bool  `json:"add_bos"`
+		Input        string `json:"input"`
+		DoPreprocess bool   `json:"do_preprocess"` // apply the chat template
+		AddBOS       *bool  `json:"add_bos"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		e.fail(w, *badRequest("JSON decode error: %v", err))
 		return
 	}
 	tokens := e.encode(in.Input, in.AddBOS == nil || *in.AddBOS)
+	if in.DoPreprocess {
+		text, err := json.Marshal(in.Input)
+		if err == nil {
+			tokens, err = e.chatTokens([]message{{Role: "user", Content: text}}, openaiParts)
+		}
+		if err != nil {
+			e.fail(w, *badRequest("%v", err))
+			return
+		}
+	}
 	writeJSON(w, http.StatusOK, appendJSON(nil, object{"input_ids": tokens, "length": len(tokens)}))
 }
 

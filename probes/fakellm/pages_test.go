@@ -218,7 +218,7 @@ func TestInfoPagesOfEveryEngine(t *testing.T) {
 		{Truss, "GET", "/v1/models/model", "", "{}"},
 		{Truss, "GET", "/", "", ""},
 		{TGI, "GET", "/info", "", `{"docker_label":null,"max_best_of":2,"max_client_batch_size":4,"max_concurrent_requests":128,"max_input_tokens":63,"max_stop_sequences":4,"max_total_tokens":64,"model_id":"w","model_pipeline_tag":"text-generation","model_sha":null,"router":"text-generation-router","sha":"0000000000000000000000000000000000000000","validation_workers":2,"version":"7"}`},
-		{TGI, "POST", "/tokenize", `{"inputs":" bafeli bababa"}`, `[{"id":606,"start":0,"stop":7,"text":" bafeli"},{"id":0,"start":7,"stop":14,"text":" bababa"}]`},
+		{TGI, "POST", "/tokenize", `{"inputs":" bafeli bababa"}`, `[{"id":262144,"start":0,"stop":0,"text":"\u003cs\u003e"},{"id":606,"start":0,"stop":7,"text":" bafeli"},{"id":0,"start":7,"stop":14,"text":" bababa"}]`},
 		{LlamaCPP, "GET", "/health", "", `{"status":"ok"}`},
 		{LlamaCPP, "POST", "/tokenize", `{"content":" bafeli bababa","add_special":true}`, `{"tokens":[262144,606,0]}`},
 		{LlamaCPP, "POST", "/tokenize", `{"content":" bafeli","with_pieces":true}`, `{"tokens":[{"id":606,"piece":" bafeli"}]}`},

@@ -244,7 +244,7 @@ func (e *Engine) tgiTokenize(w http.ResponseWriter, r *http.Request) {
 		e.fail(w, refusal{status: http.StatusUnprocessableEntity, message: fmt.Sprintf("JSON decode error: %v", err)})
 		return
 	}
-	list, start := []object{}, 0
+	list, start := []object{{"id": tokenBOS, "text": "<s>", "start": 0, "stop": 0}}, 0
 	for text := in.Inputs; text != ""; {
 		n := pieceLength(text)
 		list = append(list, object{"id": e.tok.id(text[:n]), "text": text[:n], "start": start, "stop": start + n})
