@@ -29,10 +29,16 @@ func newWaiter(thread bool) (waiter, error) {
 	return &threadWaiter{event: event, poll: [1]unix.PollFd{{Fd: int32(event), Events: unix.POLLIN}}}, nil
 }
 
+// pacerNice is the thread's priority, unless the process has a higher one.
+const pacerNice = -10
+
 func (w *threadWaiter) begin() {
 	runtime.LockOSThread() // for good: the thread and its settings end with the goroutine
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), -10) // a wish; needs privileges
+	// A wish, since it needs privileges. The raw answer of the system call is 20 - nice.
+	if answer, err := unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid()); err == nil && answer < 20-pacerNice {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), pacerNice)
+	}
 }
 
 func (w *threadWaiter) end() { _ = unix.Close(w.event) }
