@@ -13,7 +13,7 @@
 //     printed, and /metrics is scraped.
 //  3. At the end a straight line is laid through the second half of the samples.
 //     What still rises there rises for ever: the exit status is then 1, as it is
-//     when a probe has had no success.
+//     when a probe has had no success for two minutes.
 package main
 
 import (
@@ -50,16 +50,16 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if o.every == 0 {
 		o.every = min(30*time.Second, o.length/8)
 	}
-	if flags.NArg() > 0 || o.every <= 0 || o.length < 4*o.every {
+	if flags.NArg() > 0 || o.every <= 0 || o.length < minSamples*o.every {
 		fmt.Fprintln(stderr, "soak: wants --for of at least four samples and no arguments")
 		return 2
 	}
-	samples, failures, err := soak(ctx, o, stdout)
+	samples, err := soak(ctx, o, stdout)
 	if err != nil {
 		fmt.Fprintln(stderr, "soak:", err)
 		return 1
 	}
-	failures = append(failures, judge(samples, o.bounds, stdout)...)
+	failures := judge(samples, o.bounds, stdout)
 	for _, f := range failures {
 		fmt.Fprintln(stdout, "FAIL:", f)
 	}

@@ -99,26 +99,25 @@ func (s *servers) config(results string, n int) string {
 	return b.String()
 }
 
-// soak runs the daemon and samples it. Failures are what the daemon did not do;
-// an error means that there was no soak.
-func soak(ctx context.Context, o options, w io.Writer) (samples []sample, failures []string, err error) {
+// soak runs the daemon and samples it.
+func soak(ctx context.Context, o options, w io.Writer) (samples []sample, err error) {
 	dir, err := os.MkdirTemp("", "inferbeat-soak-")
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a folder: %w", err)
+		return nil, fmt.Errorf("make a folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	truths, err := startServers(3)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer truths.stop()
 	file, results := filepath.Join(dir, "inferbeat.yaml"), filepath.Join(dir, "runs.jsonl")
 	if err := os.WriteFile(file, []byte(truths.config(results, 3)), 0o600); err != nil {
-		return nil, nil, fmt.Errorf("write configuration: %w", err)
+		return nil, fmt.Errorf("write configuration: %w", err)
 	}
 	app, err := daemon.New(daemon.Options{ConfigFiles: []string{file}, Version: "soak", LogTo: io.Discard})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -132,45 +131,63 @@ func soak(ctx context.Context, o options, w io.Writer) (samples []sample, failur
 	tick := time.NewTicker(o.every)
 	defer tick.Stop()
 	fmt.Fprintln(w, "    TIME  LIVE HEAP  GOROUTINES  CONNECTIONS        RSS  TOKEN EVENTS  RUNS")
-	for time.Since(began) < o.length {
+	for last := began; time.Since(began) < o.length || len(samples) < minSamples; last = time.Now() {
 		select {
 		case <-tick.C:
 		case err := <-ended:
 			ended <- nil
-			return nil, nil, errors.Join(errors.New("the daemon ended by itself"), err)
+			return nil, errors.Join(errors.New("the daemon ended by itself"), err)
 		case <-ctx.Done():
-			return nil, nil, errors.New("interrupted")
+			return nil, errors.New("interrupted")
+		}
+		if err := awaitSuccess(ctx, app, last); err != nil {
+			return nil, err
 		}
 		s, err := look(app, truths, time.Since(began))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		samples = append(samples, s)
 		fmt.Fprintf(w, "%8s  %5.2f MiB  %10.0f  %11d  %5.1f MiB  %12d  %4d\n", s.at.Round(time.Second), s.heapMiB, s.goroutines, s.connections, s.rssMiB, s.events, s.runs)
 		for _, targets := range []int{2, 3} { // one goes and comes back
 			if err := os.WriteFile(file, []byte(truths.config(results, targets)), 0o600); err != nil {
-				return nil, nil, fmt.Errorf("write configuration: %w", err)
+				return nil, fmt.Errorf("write configuration: %w", err)
 			}
 			if err := app.Reload(ctx); err != nil {
-				return nil, nil, fmt.Errorf("reload: %w", err)
+				return nil, fmt.Errorf("reload: %w", err)
 			}
 		}
 	}
-	return samples, unhealthy(app), nil
+	return samples, nil
 }
 
-// unhealthy says which probes have measured nothing on any target.
-func unhealthy(app *daemon.App) (failures []string) {
-	success := map[string]bool{}
-	for _, p := range app.Pairs() {
-		success[p.Pair.Probe] = success[p.Pair.Probe] || !p.LastSuccess.IsZero()
-	}
-	for _, probe := range slices.Sorted(maps.Keys(success)) {
-		if !success[probe] {
-			failures = append(failures, "no run of "+probe+" had success")
+// minSamples are taken even when a busy host needs longer than it was given.
+const minSamples = 4
+
+// patience is how long a probe may take to its next success on some target.
+const patience = 2 * time.Minute
+
+// awaitSuccess waits until every probe has had a success since then. A sample
+// cuts what is running, so that without it a busy host would measure nothing.
+func awaitSuccess(ctx context.Context, app *daemon.App, since time.Time) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nothing came of them for %s", patience))
+	defer cancel()
+	for {
+		waiting := map[string]bool{}
+		for _, p := range app.Pairs() {
+			still, seen := waiting[p.Pair.Probe]
+			waiting[p.Pair.Probe] = (still || !seen) && !p.LastSuccess.After(since)
+		}
+		maps.DeleteFunc(waiting, func(_ string, still bool) bool { return !still })
+		if len(waiting) == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for a success of %s: %w", strings.Join(slices.Sorted(maps.Keys(waiting)), " and "), context.Cause(ctx))
 		}
 	}
-	return failures
 }
 
 // readings is how many readings make a sample: their median, so that the reference

@@ -86,10 +86,11 @@ func TestShortSoak(t *testing.T) {
 		t.Fatalf("status %d\n%s%s", code, out.String(), errs.String())
 	}
 	rows := regexp.MustCompile(`(?m)^ +\d+s .* MiB +(\d+) +(\d+)$`).FindAllStringSubmatch(out.String(), -1)
-	if len(rows) != 4 {
-		t.Fatalf("got %d samples, want 4\n%s", len(rows), out.String())
+	if len(rows) < minSamples {
+		t.Fatalf("got %d samples, want %d at least\n%s", len(rows), minSamples, out.String())
 	}
-	if events, runs := rows[3][1], rows[3][2]; events == "0" || runs == "0" {
+	last := rows[len(rows)-1]
+	if events, runs := last[1], last[2]; events == "0" || runs == "0" {
 		t.Errorf("got %s events and %s runs, want some of each", events, runs)
 	}
 }
