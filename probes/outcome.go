@@ -73,7 +73,7 @@ const (
 	StaleReuse
 	// OtherModel: the answer names another model than the one asked for.
 	OtherModel
-	// Coalesced: one read brought several token events, so their gaps are zero
+	// Coalesced: several token events have one stamp, so their gaps are zero
 	// because of the network or the reader, not of the server's pace.
 	Coalesced
 	// CountMismatch: the server gave two counts of the output tokens that differ.

@@ -5,10 +5,21 @@ import "time"
 // Chunk is one token event: a complete event with at least one non-empty piece
 // of generated output (text, reasoning, tool call).
 type Chunk struct {
-	// At is when the read that completed the event returned.
+	// At is when the last byte of the event came: the kernel's receive stamp, or
+	// where there is none when the read that brought it returned.
 	At time.Duration
 	// Tokens is how many tokens it brought; 0 is unknown.
 	Tokens int32
+}
+
+// Receiving is how promptly this process read what came. A late reader shows here
+// first; it spoils the dates of tokens only where the kernel does not stamp.
+type Receiving struct {
+	Reads   int // of the socket that brought bytes
+	Stamped int // of those, dated by the kernel's receive stamp
+	// LagSum and LagMax add up how long after their stamp the stamped reads returned,
+	// and hold the longest.
+	LagSum, LagMax time.Duration
 }
 
 // ConnectionTrace is how a request got its connection. Phases that did not
@@ -53,6 +64,8 @@ type Record struct {
 	FirstAnswer Optional[time.Duration] // first token event that is not reasoning
 	LastToken   Optional[time.Duration]
 	End         Optional[time.Duration] // the end mark, or whatever ended the exchange
+
+	Receiving Receiving
 
 	// Chunks are the token events in order of arrival.
 	Chunks []Chunk

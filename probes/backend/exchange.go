@@ -65,7 +65,10 @@ func (x *exchange) run() {
 		x.fail(err, outcome)
 		return
 	}
-	defer func() { x.resp.Close(x.ended) }()
+	defer func() {
+		x.rec.Receiving = x.resp.Receiving()
+		x.resp.Close(x.ended)
+	}()
 	x.rec.StatusCode, x.rec.Connection = x.resp.StatusCode, x.resp.Trace
 	x.rec.FirstByte = probes.Known(x.resp.FirstByte)
 	x.bounds.last = x.resp.FirstByte
@@ -156,8 +159,9 @@ func (x *exchange) read(buf []byte, by time.Duration) (int, error) {
 	if bound, ok := at.Get(); by > 0 && (!ok || by < bound) {
 		at = probes.Known(by)
 	}
-	if bound, ok := at.Get(); ok && x.clock.Now() >= bound {
-		// Bytes that keep coming must not outrun a bound.
+	if bound, ok := at.Get(); ok && x.resp.LastRead() >= bound {
+		// Bytes that keep coming must not outrun a bound, and those that came in time
+		// are not late because they are read late.
 		return 0, os.ErrDeadlineExceeded
 	}
 	x.resp.SetReadDeadline(at)

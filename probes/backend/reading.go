@@ -63,7 +63,6 @@ type reading struct {
 	finished bool // finish reason
 	failed   bool // error inside a 2xx answer
 	failure  string
-	inRead   int // token events of the current read
 }
 
 // decoder cuts the bytes of an answer into events.
@@ -111,16 +110,12 @@ func (r *reading) end() {
 
 // feed takes the bytes of one read and reports whether the answer is over.
 func (r *reading) feed(p []byte, at time.Duration) bool {
-	r.inRead = 0
 	r.events.Feed(p, at)
 	for e, ok := r.events.Next(); ok; e, ok = r.events.Next() {
 		r.event(e)
 		if r.done {
 			break
 		}
-	}
-	if r.inRead > 1 {
-		r.rec.Flags |= probes.Coalesced
 	}
 	return r.done
 }
@@ -195,13 +190,15 @@ func (r *reading) take(at time.Duration) {
 		return
 	}
 	r.output = true
-	r.inRead++
 	rec := r.rec
 	if len(rec.Chunks) == 0 {
 		rec.FirstToken = probes.Known(at)
 	}
 	if r.said.answer && !rec.FirstAnswer.IsKnown() {
 		rec.FirstAnswer = probes.Known(at)
+	}
+	if last, ok := rec.LastToken.Get(); ok && last == at {
+		rec.Flags |= probes.Coalesced // by one read, or by the kernel between two
 	}
 	rec.LastToken = probes.Known(at)
 	rec.Chunks = append(rec.Chunks, probes.Chunk{At: at, Tokens: r.credit()})

@@ -24,7 +24,7 @@ var errHeaderTooLarge = errors.New("headers are larger than 1 MiB")
 // conn is one connection with the stamps of the exchange that is using it. One
 // goroutine uses it at a time.
 type conn struct {
-	raw    net.Conn // the socket: deadlines, closing, peeking
+	raw    *socket  // deadlines, closing, peeking, dates
 	stream net.Conn // raw, or TLS on it
 	br     *bufio.Reader
 	route  route
@@ -47,7 +47,8 @@ type conn struct {
 }
 
 func newConn(raw net.Conn, rt route) *conn {
-	cn := &conn{raw: raw, stream: raw, route: rt, local: raw.LocalAddr().String(), header: -1}
+	socket := newSocket(raw)
+	cn := &conn{raw: socket, stream: socket, route: rt, local: raw.LocalAddr().String(), header: -1}
 	cn.br = bufio.NewReaderSize(cn, readBuffer)
 	// Closing the socket and not the TLS session: that would first wait for a
 	// writer and could block on its farewell.
@@ -55,7 +56,7 @@ func newConn(raw net.Conn, rt route) *conn {
 	return cn
 }
 
-// Read is the only place where bytes of an answer enter; it stamps them.
+// Read takes the next bytes of the answer, of which the socket knows when they came.
 func (cn *conn) Read(p []byte) (int, error) {
 	if cn.header >= 0 && len(p) > cn.header {
 		if cn.header == 0 {
@@ -67,7 +68,7 @@ func (cn *conn) Read(p []byte) (int, error) {
 	n, err := cn.stream.Read(p)
 	cn.failed = err
 	if n > 0 {
-		cn.lastRead, cn.received = cn.clock.Now(), true
+		cn.lastRead, cn.received = cn.raw.arrived.Sub(cn.clock.Start), true
 		if !cn.stamped {
 			cn.stamped, cn.firstByte = true, cn.lastRead
 		}
@@ -114,7 +115,7 @@ func (cn *conn) usable() bool {
 	if cn.h2 != nil {
 		return cn.h2.catchUp()
 	}
-	return quiet(cn.raw)
+	return quiet(cn.raw.Conn)
 }
 
 func (cn *conn) close() {
@@ -125,6 +126,7 @@ func (cn *conn) close() {
 // begin forgets the previous exchange.
 func (cn *conn) begin(clock probes.Clock) {
 	cn.clock, cn.received, cn.stamped, cn.failed = clock, false, false, nil
+	cn.raw.begin()
 	if cn.h2 != nil {
 		cn.h2.answered = false
 	}

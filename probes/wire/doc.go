@@ -8,8 +8,9 @@
 //     connection that was used last, or opens one: look-up, connect (with a
 //     proxy's tunnel), TLS, each timed on the run's clock.
 //  2. The request is encoded into one buffer and leaves in one write.
-//  3. The caller's own goroutine reads the answer. The instant of the first byte
-//     is taken when the socket's read returned; interim answers are skipped.
+//  3. The caller's own goroutine reads the answer. Bytes are dated where they enter,
+//     below TLS: by the kernel's receive stamp on TCP sockets of Linux, elsewhere
+//     by the instant at which the read returned. Interim answers are skipped.
 //  4. [Response.Read] hands out body bytes as soon as any are there, without the
 //     framing and, if the server compressed against our wish, decompressed.
 //  5. [Response.Close] keeps the connection for the next exchange when its

@@ -319,7 +319,7 @@ func (f *frames) field(field hpack.HeaderField) {
 // catchUp reads what came while the connection was idle, and reports whether it can be
 // used.
 func (f *frames) catchUp() bool {
-	for f.cn.br.Buffered() > 0 || !quiet(f.cn.raw) {
+	for f.cn.br.Buffered() > 0 || !quiet(f.cn.raw.Conn) {
 		if f.cn.raw.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 			return false
 		}

@@ -23,8 +23,8 @@ type Response struct {
 	StatusCode int
 	Header     http.Header
 	Trace      probes.ConnectionTrace
-	// FirstByte is when the read that brought the first byte of the status line
-	// returned, on the clock given to Do.
+	// FirstByte is when the first byte of the status line came, or bytes that came
+	// together with it; see LastRead.
 	FirstByte time.Duration
 	// Stale: a reused connection had been closed by the server, and the request
 	// was sent again on a new one before any byte had come back.
@@ -46,6 +46,7 @@ type Response struct {
 	deadline probes.Optional[time.Duration]
 	err      error // what Read has ended with
 	last     time.Duration
+	came     probes.Receiving
 	closed   bool
 }
 
@@ -81,14 +82,22 @@ func (r *Response) bodyError(err error) error {
 	return &Error{Phase: PhaseBody, Err: err, Trace: r.Trace, Stale: r.Stale}
 }
 
-// LastRead is when the socket's read that brought the bytes last returned by
-// Read had itself returned: the stamp closest to the kernel. Bytes that had
+// LastRead is when the bytes last returned by Read had come: the kernel's receive
+// stamp, or where there is none when the socket's read returned. Bytes that had
 // come together carry the same stamp.
 func (r *Response) LastRead() time.Duration {
 	if r.closed {
 		return r.last // the connection may serve somebody else by now
 	}
 	return r.cn.lastRead
+}
+
+// Receiving is how promptly the answer was read so far, its headers included.
+func (r *Response) Receiving() probes.Receiving {
+	if r.closed {
+		return r.came
+	}
+	return r.cn.raw.receiving
 }
 
 // SetReadDeadline bounds the reads from now on, blocked ones included; unknown
@@ -99,7 +108,7 @@ func (r *Response) SetReadDeadline(at probes.Optional[time.Duration]) {
 	}
 	r.deadline = at
 	// An error means that the socket is closed, which the next read reports.
-	_ = r.cn.raw.SetReadDeadline(instant(r.clock, at))
+	_ = r.cn.raw.boundReads(instant(r.clock, at))
 }
 
 // Close ends the exchange. With finished, the caller has seen the end mark of
@@ -110,7 +119,7 @@ func (r *Response) Close(finished bool) {
 	if r.closed {
 		return
 	}
-	r.closed, r.last = true, r.cn.lastRead
+	r.closed, r.last, r.came = true, r.cn.lastRead, r.cn.raw.receiving
 	finished = finished && (r.err == nil || r.err == io.EOF)
 	if r.err == nil {
 		r.err = errClosed

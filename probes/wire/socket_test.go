@@ -116,7 +116,7 @@ func waitReadable(t *testing.T, c *Client) {
 	t.Helper()
 	for _, stack := range c.pool.idle {
 		for _, cn := range stack {
-			for quiet(cn.raw) {
+			for cn.usable() {
 				runtime.Gosched()
 			}
 		}
