@@ -21,7 +21,7 @@ func ReserveDescriptors(spec probes.Spec) error {
 		return fmt.Errorf("raise the limit of open files: %w", err)
 	}
 	count, _ := arrival.Planned(spec.Arrivals, spec.Requests, spec.Duration, spec.Workload.Seed)
-	if limit := spec.Arrivals.MaxConcurrency; limit > 0 && (count == 0 || limit < count) {
+	if limit := spec.MostInFlight(); limit > 0 && (count == 0 || limit < count || spec.Kind == probes.Peak) {
 		count = limit
 	}
 	if need := uint64(count) + spareDescriptors; need > hard {

@@ -26,6 +26,7 @@ func judge(run *probes.Run, stats loadgen.Stats, source *workload.Source, server
 	run.Summary = summary.Summarize(input)
 	run.Fingerprint = verdict.Fingerprint(*spec, run.Target, run.Facts, source.Version())
 	evidence.Interrupted = stats.Ended == loadgen.EndedInterrupted
+	run.Summary.Offline = offlineGap(run)
 	conclude(run, evidence)
 }
 

@@ -68,6 +68,9 @@ func (p *Plan) addLoad(pair config.Pair, runs int) {
 	t := &p.Targets[len(p.Targets)-1]
 	spec := &pair.Spec
 	requests, _ := arrival.Planned(spec.Arrivals, spec.Requests, spec.Duration, spec.Workload.Seed)
+	if most := spec.MostRequests(); most > requests {
+		requests = most
+	}
 	warmup, _ := arrival.Planned(spec.Arrivals, spec.Warmup.Requests, spec.Warmup.Duration, spec.Workload.Seed)
 	if requests == 0 && runs > 0 {
 		t.RequestsPerDay, t.TokensPerDay = unknownAmount, unknownAmount
@@ -82,9 +85,9 @@ func (p *Plan) addLoad(pair config.Pair, runs int) {
 	if t.TokensPerDay >= 0 {
 		t.TokensPerDay += runs * (requests + warmup) * tokens
 	}
-	inFlight := requests
-	if limit := spec.Arrivals.MaxConcurrency; limit > 0 && (inFlight == 0 || limit < inFlight) {
-		inFlight = limit
+	inFlight := spec.MostInFlight()
+	if inFlight == 0 {
+		inFlight = requests
 	}
 	t.MostInFlight = max(t.MostInFlight, inFlight)
 }

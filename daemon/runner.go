@@ -101,10 +101,27 @@ func (r *Runner) Run(ctx context.Context, target probes.Target, spec probes.Spec
 			}
 		}
 	}()
-	if err := r.execute(ctx, run, progress, hooks); err != nil {
+	if err := r.carryOut(ctx, run, progress, hooks); err != nil {
 		fail(ctx, run, err)
 	}
 	return run
+}
+
+// carryOut fills a run in, in one piece or in the parts that its spec asks for.
+func (r *Runner) carryOut(ctx context.Context, run *probes.Run, progress *loadgen.Progress, hooks Hooks) error {
+	if path := run.Spec.OfflineResult; path != "" {
+		if _, err := readOffline(path); err != nil {
+			return err
+		}
+	}
+	whole := &parts{Runner: r, run: run, progress: progress, hooks: hooks}
+	switch {
+	case run.Spec.Kind == probes.Peak:
+		return whole.peak(ctx)
+	case run.Spec.Repeats > 1:
+		return whole.repeat(ctx)
+	}
+	return r.execute(ctx, run, progress, hooks)
 }
 
 // execute fills the run in. An error means that it could not be carried out; a

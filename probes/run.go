@@ -40,8 +40,17 @@ type Run struct {
 	Traps    []Reason
 	// Facts are those of the server before the run, as far as it tells.
 	Facts ServerFacts
+	// Parts are the runs that this one is made of, in order: the repeats of a load,
+	// the steps of a peak. Its own records are then those of one of them.
+	Parts []Part
 	// Fingerprint is equal for runs that may be compared.
 	Fingerprint string
+}
+
+// Part is a run that is part of another.
+type Part struct {
+	Role string // what it was, for people: "repeat 2", "concurrency 8"
+	Run  *Run
 }
 
 // Pair is the identity of the run's series.

@@ -20,7 +20,7 @@ const (
 )
 
 // Kinds lists the probe kinds in the order they are documented.
-var Kinds = []Kind{Canary, Load}
+var Kinds = []Kind{Canary, Load, Peak, Batch}
 
 // Continuous reports whether single runs are too small to be judged alone, so
 // that results are windows over many of them.
@@ -46,8 +46,54 @@ type Spec struct {
 	StaleAfter time.Duration
 	// FlushCache empties the server's prefix cache before the run.
 	FlushCache bool
+	// Repeats is how many times a load is run, one after the other; its result is
+	// the median of them. 0 and 1 are once.
+	Repeats int
+	// StartConcurrency is where a peak begins; it doubles up to Arrivals.MaxConcurrency.
+	StartConcurrency int
+	// OfflineResult is a file whose last result is the throughput without a
+	// server, which a run's own is held against; empty for none.
+	OfflineResult string
 	// KeepText keeps the generated text in each record (for --output-details).
 	KeepText bool
+}
+
+// PeakTurns is how many requests each worker of a peak's step has at least: with
+// fewer, filling and draining the server would be most of the step.
+const PeakTurns = 4
+
+// PeakStep is the step of a peak with so many workers.
+func (s Spec) PeakStep(workers int) Spec {
+	s.Arrivals.Process, s.Arrivals.MaxConcurrency = ClosedLoop, workers
+	if s.Requests > 0 {
+		s.Requests = max(s.Requests, PeakTurns*workers)
+	}
+	return s
+}
+
+// MostRequests is how many measured requests all parts of a run send at most; 0
+// is not known.
+func (s Spec) MostRequests() int {
+	if s.Kind != Peak {
+		return s.Requests * max(1, s.Repeats)
+	}
+	sum := 0
+	for workers := max(1, s.StartConcurrency); ; workers *= 2 {
+		workers = min(workers, s.Arrivals.MaxConcurrency)
+		sum += s.PeakStep(workers).Requests
+		if workers == s.Arrivals.MaxConcurrency || s.Requests == 0 {
+			return sum
+		}
+	}
+}
+
+// MostInFlight is how many requests may be in flight at once; 0 is no bound.
+func (s Spec) MostInFlight() int {
+	most := s.Arrivals.MaxConcurrency
+	if n := s.Requests; s.Kind != Peak && n > 0 && (most == 0 || n < most) {
+		return n
+	}
+	return most
 }
 
 // Warmup is load that is sent before the measurement and counted apart. It is

@@ -195,9 +195,48 @@ type Summary struct {
 	// Server is what the server's own counters say about the time of the run.
 	Server ServerSummary
 
+	// Repeats is filled for the median of several runs.
+	Repeats Repeats
+	// Offline is the throughput without a server, if there is one to compare with.
+	Offline Offline
 	// Batch is filled for runs of the kind batch; its Size is 0 for others.
 	Batch BatchTimes
 }
+
+// Repeats says how far runs that were to be equal were apart.
+type Repeats struct {
+	// Runs is how many were run and Used how many of them could be believed; every
+	// number of the summary is the median of those, one by one, except for the
+	// counts: they are of the run with the median output throughput.
+	Runs, Used int
+	Spread     []Spread
+}
+
+// Spread is one number over several runs, in the unit that its name ends with.
+type Spread struct {
+	Name             string // e.g. output_throughput, ttft_p99_seconds
+	N                int    // runs in which it is known
+	Median, Min, Max float64
+}
+
+// Offline lays a run's throughput beside that without a server.
+type Offline struct {
+	// Throughput is without a server, in output tokens per second, or in all
+	// tokens per second when Total is set because nobody wrote the former.
+	Throughput Optional[float64]
+	Total      bool
+	Source     string // the tool, or peak
+	// Gap is 1 - the run's throughput / Throughput.
+	Gap Optional[float64]
+}
+
+// Gaps between a server's throughput and that of its engine alone. Up to
+// NormalOfflineGap is what HTTP, tokenizing and streaming cost; above
+// MaxOfflineGap they are the bottleneck.
+const (
+	NormalOfflineGap = 0.15
+	MaxOfflineGap    = 0.20
+)
 
 // BatchTimes are those of one batch of equal requests that was sent at once.
 // Times are in seconds, throughputs in tokens per second of the whole batch.

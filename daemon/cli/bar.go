@@ -22,7 +22,11 @@ type progress struct {
 	first   time.Time // when the measurement was first seen to be going on
 }
 
-func newProgress(spec probes.Spec) *progress { return &progress{spec: spec} }
+// newProgress counts all parts of a run as one.
+func newProgress(spec probes.Spec) *progress {
+	spec.Requests = spec.MostRequests()
+	return &progress{spec: spec}
+}
 
 // hooks let the run say what the counts do not.
 func (p *progress) hooks() daemon.Hooks {

@@ -77,6 +77,8 @@ func TestFlagEffects(t *testing.T) {
 			r.Spec.Arrivals = probes.Arrivals{Process: probes.Poisson, Rate: 3, CV: 1, MaxConcurrency: 8}
 		}},
 		{"--warmup-requests 0", func(r *resolved) { r.Spec.Warmup = probes.Warmup{} }},
+		{"--repeats 3", func(r *resolved) { r.Spec.Repeats = 3 }},
+		{"--offline-result " + sharegpt, func(r *resolved) { r.Spec.OfflineResult = sharegpt }},
 		{"--flush-cache", func(r *resolved) { r.Spec.FlushCache = true }},
 
 		{"--temperature 0.7", func(r *resolved) { r.Spec.Workload.Sampling.Temperature = 0.7 }},
@@ -140,7 +142,7 @@ func TestFlagDefaults(t *testing.T) {
 		Timeouts:   probes.Timeouts{Connect: 10 * time.Second, Idle: 5 * time.Minute},
 	})
 	same(t, "spec", got.Spec, probes.Spec{
-		Probe: "run", Kind: probes.Load, Requests: 1000, Warmup: probes.Warmup{Requests: 1},
+		Probe: "run", Kind: probes.Load, Requests: 1000, Repeats: 1, Warmup: probes.Warmup{Requests: 1},
 		Arrivals: probes.Arrivals{Process: probes.Burst, Rate: math.Inf(1), CV: 1},
 		Workload: probes.Workload{
 			Name: "run", Dataset: "random", InputTokens: 1024, OutputTokens: 1024, Tokenizer: "server",

@@ -66,6 +66,9 @@ func (o *runFlags) fromConfig(m *mistakes, flags *pflag.FlagSet, env []string) (
 	}
 	var all, chosen []config.Pair
 	for _, pair := range loaded.Pairs() {
+		if o.kind != probes.Load && pair.Spec.Kind != o.kind {
+			continue // `run` runs any kind; the other commands their own
+		}
 		all = append(all, pair)
 		if (o.target == "" || o.target == pair.Target.Name) && (o.probe == "" || o.probe == pair.Spec.Probe) {
 			chosen = append(chosen, pair)
@@ -73,7 +76,7 @@ func (o *runFlags) fromConfig(m *mistakes, flags *pflag.FlagSet, env []string) (
 	}
 	switch {
 	case len(all) == 0:
-		m.add("config", "no target of the configuration has a probe")
+		m.add("config", "no target of the configuration has a probe%s", ofKind(o.kind))
 	case len(chosen) == 0:
 		m.add("config", "it has no such pair of target and probe; choose one of: %s", choices(all))
 	case len(chosen) > 1:
@@ -86,6 +89,13 @@ func (o *runFlags) fromConfig(m *mistakes, flags *pflag.FlagSet, env []string) (
 		return target, chosen[0].Spec
 	}
 	return probes.Target{}, probes.Spec{}
+}
+
+func ofKind(kind probes.Kind) string {
+	if kind == probes.Load {
+		return ""
+	}
+	return " of the kind " + string(kind)
 }
 
 // choices lists pairs as they are asked for.
@@ -209,11 +219,43 @@ func (o *runFlags) readKey(m *mistakes, t probes.Target, env []string) probes.Ta
 
 func (o *runFlags) buildSpec(m *mistakes) probes.Spec {
 	s := probes.Spec{
-		Probe: "run", Kind: probes.Load, Requests: o.numPrompts, Duration: o.duration,
-		Warmup: probes.Warmup{Requests: o.warmup}, FlushCache: o.flushCache,
+		Probe: "run", Kind: o.kind, Requests: o.numPrompts, Duration: o.duration,
+		Warmup: probes.Warmup{Requests: o.warmup}, FlushCache: o.flushCache, OfflineResult: o.offlineResult,
+	}
+	if o.kind != probes.Load {
+		s.Probe = string(o.kind)
 	}
 	s.Workload = o.buildWorkload(m)
+	if o.offlineResult != "" {
+		if err := readable(o.offlineResult); err != nil {
+			m.add("offline-result", "%s: %v", o.offlineResult, err)
+		}
+	}
+	switch o.kind {
+	case probes.Peak:
+		o.buildPeak(m, &s)
+		return s
+	case probes.Batch:
+		o.buildBatch(m, &s)
+		return s
+	}
 	s.Arrivals = o.buildArrivals(m)
+	if s.Repeats = o.repeats; o.repeats < 1 {
+		m.add("repeats", "%d is less than one run", o.repeats)
+	}
+	o.amounts(m)
+	switch {
+	case o.numPrompts != 0:
+	case s.Arrivals.Process == probes.Burst:
+		m.add("num-prompts", "0 needs a finite --request-rate or a --max-concurrency: everything at once must have an end")
+	case o.duration == 0:
+		m.add("num-prompts", "0 needs a --duration")
+	}
+	return s
+}
+
+// amounts refuses numbers below zero.
+func (o *runFlags) amounts(m *mistakes) {
 	for _, amount := range []struct {
 		flag  string
 		value any
@@ -227,14 +269,6 @@ func (o *runFlags) buildSpec(m *mistakes) probes.Spec {
 			m.add(amount.flag, "%v is negative", amount.value)
 		}
 	}
-	switch {
-	case o.numPrompts != 0:
-	case s.Arrivals.Process == probes.Burst:
-		m.add("num-prompts", "0 needs a finite --request-rate or a --max-concurrency: everything at once must have an end")
-	case o.duration == 0:
-		m.add("num-prompts", "0 needs a --duration")
-	}
-	return s
 }
 
 func (o *runFlags) buildWorkload(m *mistakes) probes.Workload {

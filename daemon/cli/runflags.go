@@ -15,6 +15,7 @@ import (
 // it has them.
 type runFlags struct {
 	changed func(flag string) bool // whether the call has the flag
+	kind    probes.Kind            // what the command runs
 
 	configFiles      []string
 	target, probe    string
@@ -34,6 +35,10 @@ type runFlags struct {
 	burstiness       float64
 	maxConcurrency   int
 	warmup           int
+	repeats          int
+	startConcurrency int
+	batchSizes       []int
+	offlineResult    string
 	inputLen         int
 	outputLen        int
 	rangeRatio       float64
@@ -72,11 +77,22 @@ var datasetFlags = []struct {
 	{"sharegpt-context-len", []string{workload.ShareGPT}},
 }
 
-func defineRunFlags(f *flagSet) *runFlags {
-	o := &runFlags{changed: f.Changed}
+func defineRunFlags(f *flagSet) *runFlags { return defineKindFlags(f, probes.Load) }
+
+// defineKindFlags defines the flags of the command that runs one kind of probe;
+// the kinds differ in the load alone.
+func defineKindFlags(f *flagSet, kind probes.Kind) *runFlags {
+	o := &runFlags{changed: f.Changed, kind: kind}
 	o.defineTarget(f.group("Target"))
 	o.defineWorkload(f.group("Dataset"))
-	o.defineLoad(f.group("Load"))
+	switch load := f.group("Load"); kind {
+	case probes.Peak:
+		o.definePeak(load)
+	case probes.Batch:
+		o.defineBatch(load)
+	default:
+		o.defineLoad(load)
+	}
 	o.defineSampling(f.group("Sampling"))
 
 	t := f.group("Timeouts of each request (0 is no bound)")
@@ -131,7 +147,30 @@ func (o *runFlags) defineLoad(f *pflag.FlagSet) {
 	f.Float64Var(&o.burstiness, "burstiness", 1, "gamma `shape` of the gaps: 1 is Poisson, below it burstier, inf constant")
 	f.IntVar(&o.maxConcurrency, "max-concurrency", 0, "most requests in flight; 0 is no bound")
 	f.IntVar(&o.warmup, "warmup-requests", 1, "requests before the measurement, with prompts of their own")
+	f.IntVar(&o.repeats, "repeats", 1, "run so many times, one after the other, and report the median of each number with its spread")
+	o.offlineFlag(f)
 	f.BoolVar(&o.flushCache, "flush-cache", false, "empty the server's prefix cache before the run")
+}
+
+// offlineFlag names what a throughput is held against.
+func (o *runFlags) offlineFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.offlineResult, "offline-result", "", "result `file` of bench_offline_throughput, vllm bench throughput or a peak, whose last throughput is compared with")
+}
+
+func (o *runFlags) definePeak(f *pflag.FlagSet) {
+	f.IntVar(&o.maxConcurrency, "max-concurrency", 256, "most workers that doubling may come to")
+	f.IntVar(&o.startConcurrency, "start-concurrency", 1, "workers of the first step; --max-concurrency for a single step")
+	f.IntVar(&o.numPrompts, "num-prompts", 64, "requests of each step, and at least 4 for each worker; 0 is until --duration")
+	f.DurationVar(&o.duration, "duration", 0, "end each step and cut what is in flight after this long")
+	f.IntVar(&o.warmup, "warmup-requests", 1, "requests before each step, with prompts of their own")
+	o.offlineFlag(f)
+	f.BoolVar(&o.flushCache, "flush-cache", false, "empty the server's prefix cache before each step")
+}
+
+func (o *runFlags) defineBatch(f *pflag.FlagSet) {
+	f.IntSliceVar(&o.batchSizes, "batch-size", []int{1}, "requests that are sent at once; several `sizes` with commas are run one after the other")
+	f.IntVar(&o.warmup, "warmup-requests", -1, "requests at once before each batch, with prompts of their own (default: as many as the batch)")
+	f.BoolVar(&o.flushCache, "flush-cache", false, "empty the server's prefix cache before each batch")
 }
 
 func (o *runFlags) defineSampling(f *pflag.FlagSet) {

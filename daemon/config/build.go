@@ -155,23 +155,26 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 			b.report(path+".workload", "there is no workload %q%s", p.Workload, DidYouMean(p.Workload, sortedKeys(b.workloads)))
 		}
 	}
+	b.kindKeys(path, p)
 	canary := p.Kind == string(probes.Canary)
 	if canary && !b.set(path+".num_prompts") && p.Duration == 0 {
 		p.NumPrompts = 1
 	}
-	if p.Kind != "" && p.NumPrompts == 0 && p.Duration == 0 && !b.set(path+".num_prompts") && !b.set(path+".duration") {
+	if p.Kind != "" && p.Kind != string(probes.Batch) && p.NumPrompts == 0 && p.Duration == 0 && !b.set(path+".num_prompts") && !b.set(path+".duration") {
 		b.report(path, "needs num_prompts or duration")
 	}
 	if !canary && !b.set(path+".warmup") {
-		p.Warmup.Requests = 1
+		p.Warmup.Requests = max(1, p.BatchSize)
 	}
 	b.timeouts(path, p, canary)
 	b.staleness(p, canary)
+	arrivals, requests := b.load(path, p, canary)
 	spec := probes.Spec{
-		Probe: name, Kind: probes.Kind(p.Kind), Workload: b.workloads[p.Workload], Arrivals: b.arrivals(path, p, canary),
-		Requests: p.NumPrompts, Duration: p.Duration, Warmup: probes.Warmup(p.Warmup), Schedule: b.schedule(path, p),
+		Probe: name, Kind: probes.Kind(p.Kind), Workload: b.workloads[p.Workload], Arrivals: arrivals,
+		Requests: requests, Duration: p.Duration, Warmup: probes.Warmup(p.Warmup), Schedule: b.schedule(path, p),
 		SLOs: b.slos(path, p), Limits: b.limits(path, p), Window: probes.Window(p.Window),
 		StaleAfter: p.StaleAfter, KeepText: p.KeepText,
+		Repeats: p.Repeats, StartConcurrency: p.StartConcurrency, OfflineResult: p.OfflineResult,
 	}
 	return spec
 }

@@ -104,26 +104,30 @@ type workload struct {
 }
 
 type probe struct {
-	Kind           string        `yaml:"kind" enum:"kind" doc:"Required. canary: a few requests often, judged over a window. load: a benchmark, judged by itself."`
-	Every          time.Duration `yaml:"every" min:">0" doc:"Time between two starts. Without every and schedule the probe runs only when asked."`
-	Schedule       string        `yaml:"schedule" doc:"Cron expression of five fields, in place of every."`
-	Timezone       string        `yaml:"timezone" doc:"IANA name of the schedule's time zone; UTC when not written."`
-	AllowParallel  bool          `yaml:"allow_parallel" default:"false" doc:"Start although another probe is running on the target."`
-	Workload       string        `yaml:"workload" doc:"Required: name of a workload."`
-	NumPrompts     int           `yaml:"num_prompts" min:"1" doc:"Measured requests of a run. canary: 1; load needs it, or a duration."`
-	Duration       time.Duration `yaml:"duration" min:">0" doc:"Stop sending and cut what is in flight after this time."`
-	RequestRate    float64       `yaml:"request_rate" as:"rate" min:">0" doc:"Requests per second, or inf for all at once."`
-	Arrivals       string        `yaml:"arrivals" enum:"arrivals" doc:"How due times follow each other. poisson with a finite request_rate, burst with inf, gamma with burstiness or cv, closed with max_concurrency alone; a canary with none of these sends one after the other."`
-	Burstiness     float64       `yaml:"burstiness" min:">0" doc:"Shape of gamma arrivals, as in vLLM: 1 is Poisson, smaller is burstier."`
-	CV             float64       `yaml:"cv" min:">0" doc:"Coefficient of variation of gamma arrivals, in place of burstiness: 1/sqrt(burstiness)."`
-	MaxConcurrency int           `yaml:"max_concurrency" min:"1" doc:"Most requests in flight; workers of a closed loop. No bound when not written."`
-	Warmup         warmup        `yaml:"warmup" scalar:"duration" doc:"Load before the measurement, counted apart: a duration, or a mapping. load: 1 request; canary: none."`
-	Timeouts       timeouts      `yaml:"timeouts" doc:"Bounds of one request; 0 is no bound. A target's own win over a probe's. canary: connect 5s, first_token 30s, idle 1m, total 2m; load: connect 10s, first_token 5m, idle 6m, total 30m."`
-	SLOs           named[slo]    `yaml:"slos" doc:"Promises about single requests: a list, merged by name, of at most 8."`
-	Limits         limits        `yaml:"limits" enum:"signal" doc:"Promises about statistics of a result, by signal."`
-	Window         window        `yaml:"window" doc:"What a canary's result is computed from."`
-	StaleAfter     time.Duration `yaml:"stale_after" min:">0" doc:"Age at which a result no longer stands. 3 intervals and a time-out, at least 15m for a canary and 1h for others; the interval of a schedule is its longest gap by day."`
-	KeepText       bool          `yaml:"keep_text" default:"false" doc:"Keep the generated text in the results."`
+	Kind             string        `yaml:"kind" enum:"kind" doc:"Required. canary: a few requests often, judged over a window. load: a benchmark, judged by itself. peak: the throughput ceiling, by doubling the workers of a closed loop. batch: one batch of equal requests at once."`
+	Every            time.Duration `yaml:"every" min:">0" doc:"Time between two starts. Without every and schedule the probe runs only when asked."`
+	Schedule         string        `yaml:"schedule" doc:"Cron expression of five fields, in place of every."`
+	Timezone         string        `yaml:"timezone" doc:"IANA name of the schedule's time zone; UTC when not written."`
+	AllowParallel    bool          `yaml:"allow_parallel" default:"false" doc:"Start although another probe is running on the target."`
+	Workload         string        `yaml:"workload" doc:"Required: name of a workload."`
+	NumPrompts       int           `yaml:"num_prompts" min:"1" doc:"Measured requests of a run. canary: 1; load needs it, or a duration; peak: of each step, at least 4 for each worker, 64 when neither is written."`
+	Repeats          int           `yaml:"repeats" min:"1" doc:"Run a load so many times, one after the other; its result is the median of them, number by number (load)."`
+	BatchSize        int           `yaml:"batch_size" min:"1" doc:"Requests of the batch (batch needs it)."`
+	StartConcurrency int           `yaml:"start_concurrency" min:"1" doc:"Workers of a peak's first step; 1 when not written, and max_concurrency for a single step (peak)."`
+	OfflineResult    string        `yaml:"offline_result" as:"path" doc:"Result file whose last throughput is that of the engine without a server (bench_offline_throughput, vllm bench throughput) or a peak of inferbeat, to compare with (load, peak)."`
+	Duration         time.Duration `yaml:"duration" min:">0" doc:"Stop sending and cut what is in flight after this time."`
+	RequestRate      float64       `yaml:"request_rate" as:"rate" min:">0" doc:"Requests per second, or inf for all at once."`
+	Arrivals         string        `yaml:"arrivals" enum:"arrivals" doc:"How due times follow each other. poisson with a finite request_rate, burst with inf, gamma with burstiness or cv, closed with max_concurrency alone; a canary with none of these sends one after the other."`
+	Burstiness       float64       `yaml:"burstiness" min:">0" doc:"Shape of gamma arrivals, as in vLLM: 1 is Poisson, smaller is burstier."`
+	CV               float64       `yaml:"cv" min:">0" doc:"Coefficient of variation of gamma arrivals, in place of burstiness: 1/sqrt(burstiness)."`
+	MaxConcurrency   int           `yaml:"max_concurrency" min:"1" doc:"Most requests in flight; workers of a closed loop; the most that a peak, which needs it, may double up to. No bound when not written."`
+	Warmup           warmup        `yaml:"warmup" scalar:"duration" doc:"Load before the measurement, counted apart: a duration, or a mapping. load, peak: 1 request; batch: as many as the batch; canary: none."`
+	Timeouts         timeouts      `yaml:"timeouts" doc:"Bounds of one request; 0 is no bound. A target's own win over a probe's. canary: connect 5s, first_token 30s, idle 1m, total 2m; load: connect 10s, first_token 5m, idle 6m, total 30m."`
+	SLOs             named[slo]    `yaml:"slos" doc:"Promises about single requests: a list, merged by name, of at most 8."`
+	Limits           limits        `yaml:"limits" enum:"signal" doc:"Promises about statistics of a result, by signal."`
+	Window           window        `yaml:"window" doc:"What a canary's result is computed from."`
+	StaleAfter       time.Duration `yaml:"stale_after" min:">0" doc:"Age at which a result no longer stands. 3 intervals and a time-out, at least 15m for a canary and 1h for others; the interval of a schedule is its longest gap by day."`
+	KeepText         bool          `yaml:"keep_text" default:"false" doc:"Keep the generated text in the results."`
 }
 
 type warmup struct {

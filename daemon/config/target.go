@@ -239,10 +239,7 @@ func checkPair(spec probes.Spec, every time.Duration, env Environment, over func
 		over("kind %s is not among its kinds %v", spec.Kind, env.Kinds)
 	}
 	a, n := spec.Arrivals, spec.Requests
-	inFlight := n
-	if a.MaxConcurrency > 0 && (n == 0 || a.MaxConcurrency < n) {
-		inFlight = a.MaxConcurrency
-	}
+	inFlight := spec.MostInFlight()
 	switch limit := env.MaxInFlight; {
 	case limit > 0 && inFlight == 0:
 		over("requests in flight are not bounded, max_in_flight is %d: set max_concurrency", limit)
@@ -291,7 +288,7 @@ func tokensPerDay(spec probes.Spec, every time.Duration, perRequest float64, env
 		return 0
 	}
 	rate, known := spec.Arrivals.Rate, spec.Arrivals.Rate > 0 && !math.IsInf(spec.Arrivals.Rate, 1)
-	requests := float64(spec.Requests + spec.Warmup.Requests)
+	requests := float64(spec.MostRequests() + spec.Warmup.Requests)
 	if spec.Requests == 0 {
 		requests += rate * spec.Duration.Seconds()
 	}

@@ -88,6 +88,7 @@ var resultMetrics = []Metric{
 	alphaResult(ResultServerTTFT, Lower, "Mean time to first token that the server itself measured during the probe, other traffic included."),
 	alphaResult(ResultServerTPOT, Lower, "Mean time per output token that the server itself measured during the probe, other traffic included."),
 	alphaResult(ResultClientTTFTExcess, Lower, "Mean time to first token of the client minus that of the server: connection, network and router; absent when the server had other traffic."),
+	alphaResult(ResultOfflineGap, Lower, "Share by which the last valid result's throughput is below that of the engine without a server; absent without a result to compare with. 0.05 to 0.15 are normal."),
 	result(ResultSuspect, Lower, "1 if the last valid result is only shown with reasons to doubt it, else 0."),
 }
 

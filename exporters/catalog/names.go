@@ -51,6 +51,7 @@ const (
 	ResultServerTTFT                = "inferbeat_result_server_ttft_mean_seconds"
 	ResultServerTPOT                = "inferbeat_result_server_tpot_mean_seconds"
 	ResultClientTTFTExcess          = "inferbeat_result_client_ttft_excess_seconds"
+	ResultOfflineGap                = "inferbeat_offline_online_throughput_gap_ratio"
 	ResultSuspect                   = "inferbeat_result_suspect"
 
 	// Run lifecycle, SLO and limits.

@@ -129,11 +129,7 @@ type optional = probes.Optional[int]
 
 // Encode writes the run as one line of JSON without a line end.
 func Encode(run *probes.Run, o Options) ([]byte, error) {
-	l := newLine(run, o)
-	if o.Details {
-		l.details = newDetails(run)
-		l.Inferbeat.Details = newOurDetails(run)
-	}
+	l := layOut(run, o)
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -141,6 +137,19 @@ func Encode(run *probes.Run, o Options) ([]byte, error) {
 		return nil, fmt.Errorf("encode run %s: %w", run.ID, err)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// layOut makes the line of a run and of its parts.
+func layOut(run *probes.Run, o Options) *line {
+	l := newLine(run, o)
+	if o.Details {
+		l.details = newDetails(run)
+		l.Inferbeat.Details = newOurDetails(run)
+	}
+	for _, p := range run.Parts {
+		l.Inferbeat.Parts = append(l.Inferbeat.Parts, part{p.Role, layOut(p.Run, o)})
+	}
+	return l
 }
 
 func newLine(run *probes.Run, o Options) *line {

@@ -57,6 +57,10 @@ type ours struct {
 	Server       *server `json:"server"`
 	Batch        *batch  `json:"batch"`
 
+	Repeats *repeats `json:"repeats"`
+	Offline *offline `json:"offline"`
+	Parts   []part   `json:"parts,omitempty"`
+
 	Details *ourDetails `json:"details,omitempty"`
 }
 
@@ -142,6 +146,7 @@ func newOurs(run *probes.Run, version string) ours {
 	o.AcceptSource, o.CacheHit, o.TTFTExcess = text(string(s.AcceptSource)), known(s.CacheHitRatio()), known(s.TTFTExcess())
 	o.Server = newServer(run)
 	o.Batch = newBatch(s.Batch)
+	o.Repeats, o.Offline = newRepeats(&s.Repeats), newOffline(&s.Offline)
 	if o.Traps == nil {
 		o.Traps = []probes.Reason{}
 	}
@@ -182,6 +187,52 @@ func newBatch(b probes.BatchTimes) *batch {
 	}
 	return &batch{b.Size, known(b.Prefill), known(b.DecodeStep), known(b.Latency),
 		known(b.InputThroughput), known(b.DecodeThroughput), known(b.StepThroughput), known(b.OverallThroughput)}
+}
+
+// repeats says that the line is a median; its runs are the parts.
+type repeats struct {
+	Runs   int                      `json:"runs"`
+	Used   int                      `json:"used"`
+	Spread map[string]spreadNumbers `json:"spread"`
+}
+
+type spreadNumbers struct {
+	N      int    `json:"n"`
+	Median number `json:"median"`
+	Min    number `json:"min"`
+	Max    number `json:"max"`
+}
+
+func newRepeats(r *probes.Repeats) *repeats {
+	if r.Runs == 0 {
+		return nil
+	}
+	out := &repeats{Runs: r.Runs, Used: r.Used, Spread: map[string]spreadNumbers{}}
+	for _, s := range r.Spread {
+		out.Spread[s.Name] = spreadNumbers{s.N, number(s.Median), number(s.Min), number(s.Max)}
+	}
+	return out
+}
+
+// offline is the engine's own throughput beside the run's, in tokens per second.
+type offline struct {
+	Source     string  `json:"source"`
+	Throughput *number `json:"throughput"`
+	Total      bool    `json:"total"`
+	Gap        *number `json:"gap_ratio"`
+}
+
+func newOffline(o *probes.Offline) *offline {
+	if !o.Throughput.IsKnown() {
+		return nil
+	}
+	return &offline{o.Source, known(o.Throughput), o.Total, known(o.Gap)}
+}
+
+// part is the whole line of a run that is part of another.
+type part struct {
+	Role string `json:"role"`
+	*line
 }
 
 func newArrivals(a probes.Arrivals) arrivals {

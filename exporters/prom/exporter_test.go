@@ -225,6 +225,7 @@ func result(at time.Time) *probes.Result {
 			PeakOutputThroughput: probes.Known(700.0), Concurrency: probes.Known(3.5), PeakConcurrency: 6,
 			OfferedRate: probes.Known(4.1), AchievedRate: probes.Known(4.05), Goodput: probes.Known(3.9),
 			SLOAttainment: map[string]float64{"fast": 0.975}, AcceptLength: probes.Known(2.5), AcceptSource: probes.AcceptCounters,
+			Offline: probes.Offline{Throughput: probes.Known(1000.0), Source: "bench_offline_throughput", Gap: probes.Known(0.25)},
 			Server: probes.ServerSummary{
 				AcceptLength: probes.Known(2.5), AcceptSource: probes.AcceptCounters, AcceptanceRatio: probes.Known(0.375),
 				PrefixCache: probes.PrefixCache{HitRatio: probes.Known(0.75)},
@@ -470,7 +471,7 @@ func TestResultAndLimits(t *testing.T) {
 		of(catalog.ResultServerQueue, "stat", "mean"): 1.5, of(catalog.ResultServerQueue, "stat", "max"): 9,
 		of(catalog.ResultServerRunning, "stat", "mean"): 20.5, of(catalog.ResultServerRunning, "stat", "max"): 32,
 		of(catalog.ResultServerKVCacheUsage, "stat", "mean"): 0.25, of(catalog.ResultServerKVCacheUsage, "stat", "max"): 0.875,
-		of(catalog.ResultServerTTFT): 0.125, of(catalog.ResultServerTPOT): 0.0625, of(catalog.ResultClientTTFTExcess): 0.125,
+		of(catalog.ResultServerTTFT): 0.125, of(catalog.ResultServerTPOT): 0.0625, of(catalog.ResultClientTTFTExcess): 0.125, of(catalog.ResultOfflineGap): 0.25,
 		of(catalog.SLOObjective, "slo", "fast"): 0.99, of(catalog.SLOWindow, "slo", "fast"): 2592000,
 		of(catalog.SLOLatencyLimit, "slo", "fast", "signal", "ttft"):                          1,
 		of(catalog.LatencyThreshold, "signal", "ttft", "stat", "p99", "severity", "warning"):  1,
@@ -489,10 +490,11 @@ func TestUnknownServerValuesAreAbsent(t *testing.T) {
 	st.Result = result(epoch)
 	st.Result.Summary.AcceptSource = probes.AcceptLifetime
 	st.Result.Summary.Server = probes.ServerSummary{Span: time.Minute}
+	st.Result.Summary.Offline = probes.Offline{}
 	s := newStage(t, nil, st)
 	page := s.page()
 	s.wantNone(page, catalog.ResultAcceptLength, catalog.ResultAcceptanceRatio, catalog.ResultServerQueue, catalog.ResultServerRunning, catalog.ResultServerKVCacheUsage,
-		catalog.ResultServerPreemptions, catalog.ResultServerTTFT, catalog.ResultServerTPOT, catalog.ResultClientTTFTExcess)
+		catalog.ResultServerPreemptions, catalog.ResultServerTTFT, catalog.ResultServerTPOT, catalog.ResultClientTTFTExcess, catalog.ResultOfflineGap)
 	// No answer told its cached tokens: the server's ratio stands in.
 	st.Result.Summary.CachedTokens = probes.Optional[int]{}
 	s.wantNone(s.page(), catalog.ResultPrefixCacheHit)

@@ -47,6 +47,7 @@ func (e *Exporter) addServer(b *builder, s *probes.Summary, ids []*dto.LabelPair
 		b.gauge(catalog.ResultServerTPOT, ids, server.TPOT.Mean)
 	}
 	b.gauge(catalog.ResultClientTTFTExcess, ids, orNaN(s.TTFTExcess()))
+	b.gauge(catalog.ResultOfflineGap, ids, orNaN(s.Offline.Gap))
 }
 
 // latestFacts are the facts of each target as its last run read them.

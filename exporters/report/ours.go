@@ -23,6 +23,9 @@ func (p *printer) inferbeat(run *probes.Run) {
 		p.sentence(run.Error)
 	}
 	p.batch(&s.Batch)
+	p.repeats(&s.Repeats)
+	p.parts(run)
+	p.offline(s)
 	p.requests(s)
 	p.samples(s)
 	p.client(run)
@@ -74,6 +77,72 @@ func (p *printer) batch(b *probes.BatchTimes) {
 	p.optional("Decode throughput (tok/s):", b.DecodeThroughput)
 	p.optional("Decode step throughput (tok/s):", b.StepThroughput)
 	p.optional("Overall throughput (tok/s):", b.OverallThroughput)
+}
+
+// spreadRows are the numbers whose spread over repeats is printed; all are in the
+// JSON line.
+var spreadRows = []struct {
+	name, label string
+	scale       float64
+}{
+	{"request_throughput", "Request throughput (req/s)", 1}, {"output_throughput", "Output throughput (tok/s)", 1},
+	{"ttft_mean_seconds", "Mean TTFT (ms)", 1e3}, {"ttft_p50_seconds", "Median TTFT (ms)", 1e3}, {"ttft_p99_seconds", "P99 TTFT (ms)", 1e3},
+	{"tpot_mean_seconds", "Mean TPOT (ms)", 1e3}, {"tpot_p99_seconds", "P99 TPOT (ms)", 1e3},
+	{"e2e_mean_seconds", "Mean E2E Latency (ms)", 1e3}, {"e2e_p99_seconds", "P99 E2E Latency (ms)", 1e3},
+}
+
+// repeats says that the numbers are medians, and of what.
+func (p *printer) repeats(r *probes.Repeats) {
+	if r.Runs == 0 {
+		return
+	}
+	p.rule("Repeats", '-')
+	p.row("Every number is the median of (runs):", fmt.Sprintf("%d of %d", r.Used, r.Runs))
+	for _, row := range spreadRows {
+		for _, s := range r.Spread {
+			if s.Name == row.name {
+				p.row(row.label+":", fmt.Sprintf("%-10s %s .. %s", decimals(s.Median*row.scale), decimals(s.Min*row.scale), decimals(s.Max*row.scale)))
+			}
+		}
+	}
+}
+
+// parts lists the runs that the run is made of.
+func (p *printer) parts(run *probes.Run) {
+	if len(run.Parts) == 0 {
+		return
+	}
+	p.rule("Parts", '-')
+	fmt.Fprintf(p, "%-20s %9s %10s %10s %9s %9s  %s\n", "", "completed", "req/s", "out tok/s", "TTFT p50", "TPOT p50", "validity")
+	for _, part := range run.Parts {
+		s := &part.Run.Summary
+		fmt.Fprintf(p, "%-20s %9d %10s %10s %9s %9s  %s\n", plain(part.Role), s.Completed, known(s.RequestThroughput, 1), known(s.OutputThroughput, 1),
+			known(s.Distribution(probes.TTFT).Get(probes.StatP50), 1e3), known(s.Distribution(probes.TPOT).Get(probes.StatP50), 1e3), part.Run.Validity.State)
+	}
+}
+
+func known(f probes.Optional[float64], scale float64) string {
+	if v, ok := f.Get(); ok {
+		return decimals(v * scale)
+	}
+	return unknown
+}
+
+// offline lays the throughput beside that of the engine alone.
+func (p *printer) offline(s *probes.Summary) {
+	o := &s.Offline
+	if !o.Throughput.IsKnown() {
+		return
+	}
+	p.rule("Offline", '-')
+	label := "Output"
+	if o.Total {
+		label = "Total"
+	}
+	p.row("Offline result of:", o.Source)
+	p.optional("Offline "+strings.ToLower(label)+" throughput (tok/s):", o.Throughput)
+	p.scaled("Online below offline (%):", o.Gap, 100)
+	p.sentence(fmt.Sprintf("5 to %.0f %% are what a server costs; more than %.0f %% are worth a search", probes.NormalOfflineGap*100, probes.MaxOfflineGap*100))
 }
 
 func (p *printer) milliseconds(label string, seconds probes.Optional[float64]) {

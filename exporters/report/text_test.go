@@ -170,6 +170,30 @@ func goodRun() *probes.Run {
 	return run
 }
 
+// repeatedRun is the median of three runs, one of which was no result.
+func repeatedRun() *probes.Run {
+	run := goodRun()
+	for i, role := range []string{"repeat 1", "repeat 2", "repeat 3"} {
+		part := goodRun()
+		part.Summary.OutputThroughput = probes.Known(900 + 50*float64(i))
+		run.Parts = append(run.Parts, probes.Part{Role: role, Run: part})
+	}
+	run.Parts[2].Run.Validity.State = probes.Invalid
+	run.Summary.Repeats = probes.Repeats{Runs: 3, Used: 2, Spread: []probes.Spread{
+		{Name: "output_throughput", N: 2, Median: 925, Min: 900, Max: 950}, {Name: "ttft_p99_seconds", N: 2, Median: 0.75, Min: 0.5, Max: 1}}}
+	run.Summary.Offline = probes.Offline{Throughput: probes.Known(1200.0), Source: "bench_offline_throughput", Gap: probes.Known(0.2292)}
+	return run
+}
+
+// batchRun is one batch, imported.
+func batchRun() *probes.Run {
+	run := goodRun()
+	run.Source, run.Origin, run.Records = "bench_one_batch", "r.jsonl:7", nil
+	run.Summary.Batch = probes.BatchTimes{Size: 16, Prefill: probes.Known(0.25), DecodeStep: probes.Known(0.02), Latency: probes.Known(1.25),
+		InputThroughput: probes.Known(1600.0), StepThroughput: probes.Known(800.0), OverallThroughput: probes.Known(480.0)}
+	return run
+}
+
 // failedRun could send, and nothing succeeded.
 func failedRun() *probes.Run {
 	run := &probes.Run{
@@ -218,7 +242,7 @@ func impossibleRun() *probes.Run {
 
 func TestGolden(t *testing.T) {
 	for name, run := range map[string]*probes.Run{
-		"good": goodRun(), "all_failed": failedRun(), "interrupted": interruptedRun(), "impossible": impossibleRun(),
+		"good": goodRun(), "repeats": repeatedRun(), "batch": batchRun(), "all_failed": failedRun(), "interrupted": interruptedRun(), "impossible": impossibleRun(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join("testdata", name+".golden.txt")

@@ -22,42 +22,51 @@ type Options struct {
 // Read returns the runs of a file and what is wrong with it: an error for each
 // result that could not be read, with file and line. One does not spoil the others.
 func Read(file string, r io.Reader, o Options) ([]*probes.Run, error) {
-	var (
-		runs     []*probes.Run
-		problems []error
-		lines    = bufio.NewReaderSize(r, 1<<16)
-	)
-	for number := 1; ; number++ {
-		text, err := lines.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return runs, errors.Join(append(problems, fmt.Errorf("%s:%d: read: %w", file, number, err))...)
+	var runs []*probes.Run
+	any := false
+	err := eachResult(file, r, func(line int, text []byte) error {
+		any = true
+		run, err := parse(text, o)
+		if err != nil {
+			return err
 		}
-		last, first := err != nil, number
-		text = bytes.TrimSpace(text)
-		if string(text) == "{" { // one result over many lines
-			rest, err := io.ReadAll(lines)
-			if err != nil {
-				return runs, errors.Join(append(problems, fmt.Errorf("%s:%d: read: %w", file, number, err))...)
-			}
+		run.Origin = fmt.Sprintf("%s:%d", filepath.Base(file), line)
+		runs = append(runs, run)
+		return nil
+	})
+	if err == nil && !any {
+		err = fmt.Errorf("%s: holds no result", file)
+	}
+	return runs, err
+}
+
+// eachResult calls do with every result of a file and joins its errors, each under
+// file and line.
+func eachResult(file string, r io.Reader, do func(line int, text []byte) error) error {
+	var problems []error
+	add := func(line int, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s:%d: %w", file, line, err))
+		}
+	}
+	lines := bufio.NewReaderSize(r, 1<<16)
+	for number, last := 1, false; !last; number++ {
+		text, err := lines.ReadBytes('\n')
+		last = err != nil
+		if text = bytes.TrimSpace(text); string(text) == "{" { // one result over many lines
+			var rest []byte
+			rest, err = io.ReadAll(lines)
 			text, last = append(text, rest...), true
 		}
-		if len(text) > 0 {
-			run, err := parse(text, o)
-			if err != nil {
-				problems = append(problems, fmt.Errorf("%s:%d: %w", file, first, err))
-			} else {
-				run.Origin = fmt.Sprintf("%s:%d", filepath.Base(file), first)
-				runs = append(runs, run)
-			}
-		}
-		if last {
+		if err != nil && !errors.Is(err, io.EOF) {
+			add(number, fmt.Errorf("read: %w", err))
 			break
 		}
+		if len(text) > 0 {
+			add(number, do(number, text))
+		}
 	}
-	if len(runs) == 0 && len(problems) == 0 {
-		problems = append(problems, fmt.Errorf("%s: holds no result", file))
-	}
-	return runs, errors.Join(problems...)
+	return errors.Join(problems...)
 }
 
 // strict turns what Python writes into JSON: Infinity, -Infinity and NaN outside

@@ -86,6 +86,7 @@ func Summarize(in Input) probes.Summary {
 		s.TotalThroughput = probes.Known(in + out)
 	}
 	judgeRequests(&s, in, window)
+	s.Batch = batchTimes(in.Spec, in.Records)
 	return s
 }
 

@@ -73,6 +73,8 @@ const (
 	UnparsableEvents   = "unparsable_events"
 	Compressed         = "compressed"
 	Coalesced          = "coalesced"
+	RepeatsLost        = "repeats_lost"
+	NotSaturated       = "not_saturated"
 )
 
 // Codes of the verdict; TooFewSamples is one of them too.
@@ -85,6 +87,7 @@ const (
 	SLOMissed          = "slo_missed"
 	NoSamples          = "no_samples"
 	ShortAnswers       = "short_answers"
+	OfflineGap         = "offline_online_gap"
 )
 
 // Codes of traps; ApproxInputLengths is one of them too.
@@ -166,6 +169,12 @@ var ValidityCodes = []Row{
 		"tokens may be missing"},
 	{Compressed, string(probes.Suspect), "the server compressed although identity was asked for",
 		"the compressor holds tokens back"},
+	{RepeatsLost, string(probes.Invalid), "at most half of the repeats of a load are complete and not invalid",
+		"their median is that of a minority"},
+	{RepeatsLost, string(probes.Suspect), "some repeats of a load were cut short or are invalid; they are left out of the median",
+		"the median of fewer runs is less sure"},
+	{NotSaturated, string(probes.Suspect), "a peak ended although the throughput had still grown by 5 % and more at its last doubling",
+		"the ceiling is higher than the number"},
 	{Coalesced, string(probes.Suspect), "more than 5 % of the chunk gaps are zero because one read brought several events",
 		"pace and tail of the gaps are the network's or the reader's"},
 }
@@ -189,6 +198,8 @@ var VerdictCodes = []Row{
 		"so few may be an accident, and burn rates over hours judge continuous probes"},
 	{LimitExceeded, string(probes.Fail), "a statistic is above a critical limit", "the promise is broken"},
 	{LimitExceeded, string(probes.Warn), "a statistic is above an info or warning limit; a tail ratio is only judged when the p99 is at least 0.2 s", "worth a look"},
+	{OfflineGap, string(probes.Warn), "the throughput is more than 20 % below that of the engine without a server; 5 to 15 % are normal",
+		"HTTP, tokenizing or streaming are the bottleneck: more workers, or a look at the network"},
 	{NoSamples, string(probes.Unknown), "a limit's signal has no samples although requests were completed",
 		"the promise could not be judged"},
 	{TooFewSamples, string(probes.Unknown), "a limit's statistic has fewer samples than it needs: 100 for a p99 or tail ratio, 20 for any other",
@@ -213,7 +224,7 @@ var TrapCodes = []Row{
 		"a mean hides the tail that users complain about"},
 	{ShortOutputs, "", "answers of fewer than 100 tokens on average",
 		"time per output token does not show in short answers"},
-	{SingleRun, "", "a load that is run by hand, once",
+	{SingleRun, "", "a load that is run by hand, fewer than three times",
 		"runs differ by several percent; publish the median of 3 to 5"},
 	{CoordinatedOmission, "", "a closed loop, or an open one whose requests waited for slots so long that the mean TTFT from due is more than 1.1 times that from sent",
 		"a slow server is asked less, so its queue is not seen; open-loop users would see it"},

@@ -47,6 +47,9 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 		},
 		"target": []any{target.Model, target.Backend, target.Environment, target.Connection.Policy, proxyKey(target.Connection.Proxy)},
 	}
+	if spec.StartConcurrency > 1 { // left out else, so that other kinds keep their hash
+		parts["start_concurrency"] = spec.StartConcurrency
+	}
 	if environment := facts.Environment(); len(environment) > 0 {
 		parts["server"] = environment
 	}

@@ -42,6 +42,7 @@ func TestFingerprint(t *testing.T) {
 		"Spec.Kind":                  func(s *probes.Spec, _ *probes.Target) { s.Kind = probes.Canary },
 		"Spec.Requests":              func(s *probes.Spec, _ *probes.Target) { s.Requests++ },
 		"Spec.Duration":              func(s *probes.Spec, _ *probes.Target) { s.Duration = time.Minute },
+		"Spec.StartConcurrency":      func(s *probes.Spec, _ *probes.Target) { s.StartConcurrency = 4 },
 		"Spec.FlushCache":            func(s *probes.Spec, _ *probes.Target) { s.FlushCache = true },
 		"Warmup.Requests":            func(s *probes.Spec, _ *probes.Target) { s.Warmup.Requests++ },
 		"Warmup.Duration":            func(s *probes.Spec, _ *probes.Target) { s.Warmup.Duration = time.Minute },
@@ -76,6 +77,8 @@ func TestFingerprint(t *testing.T) {
 		"Connection.Proxy":    func(_ *probes.Spec, t *probes.Target) { t.Connection.Proxy = "http://proxy:3128" },
 	}
 	alike := map[string]change{ // these do not
+		"Spec.Repeats":               func(s *probes.Spec, _ *probes.Target) { s.Repeats = 3 },
+		"Spec.OfflineResult":         func(s *probes.Spec, _ *probes.Target) { s.OfflineResult = "offline.jsonl" },
 		"Spec.Probe":                 func(s *probes.Spec, _ *probes.Target) { s.Probe = "renamed" },
 		"Spec.Schedule":              func(s *probes.Spec, _ *probes.Target) { s.Schedule.Every = time.Hour },
 		"Spec.SLOs":                  func(s *probes.Spec, _ *probes.Target) { s.SLOs = []probes.SLO{{Name: "new"}} },

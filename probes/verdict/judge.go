@@ -32,6 +32,11 @@ func Judge(spec *probes.Spec, s *probes.Summary, v probes.Validity) probes.Verdi
 	for _, l := range spec.Limits {
 		j.limit(l)
 	}
+	if gap, ok := s.Offline.Gap.Get(); ok && gap > probes.MaxOfflineGap {
+		offline, _ := s.Offline.Throughput.Get()
+		j.add(probes.Warn, OfflineGap, "%.1f %% below the %.4g tokens per second of %s; up to %.0f %% are normal",
+			gap*100, offline, s.Offline.Source, probes.NormalOfflineGap*100)
+	}
 	return j.verdict
 }
 

@@ -54,8 +54,17 @@ func outputTokens(total int) func(*probes.Run) {
 	return func(run *probes.Run) { run.Summary.OutputTokens = known(total) }
 }
 
+func offline(gap float64) func(*probes.Run) {
+	return func(run *probes.Run) {
+		run.Summary.Offline = probes.Offline{Throughput: known(1000.0), Source: "bench_offline_throughput", Gap: known(gap)}
+	}
+}
+
 var judgeCases = []judgeCase{
 	{name: "nothing_promised", state: probes.Pass},
+	{name: "a_server_costs_20_percent", change: offline(0.2), state: probes.Pass},
+	{name: "a_server_costs_21_percent", change: offline(0.21), state: probes.Warn, codes: []string{OfflineGap},
+		text: "21.0 % below the 1000 tokens per second of bench_offline_throughput; up to 15 % are normal"},
 	{name: "invalid", change: func(run *probes.Run) {
 		run.Validity = probes.Validity{State: probes.Invalid, Reasons: []probes.Reason{{Code: ClientSaturated}, {Code: Incomplete}}}
 		failed(0, 5, probes.Connect)(run)

@@ -116,7 +116,11 @@ func (t *traps) samples() {
 		t.add(ShortOutputs, "answers have %.1f tokens on average; time per output token shows from %d on", mean, MinOutputTokens)
 	}
 	byHand := spec.Schedule.Every == 0 && spec.Schedule.Cron == ""
-	if byHand && !spec.Kind.Continuous() {
+	switch runs := max(1, spec.Repeats); {
+	case !byHand || spec.Kind.Continuous() || runs >= 3:
+	case runs == 2:
+		t.add(SingleRun, "two runs have no median; publish that of 3 to 5")
+	default:
 		t.add(SingleRun, "this is one run; publish the median of 3 to 5")
 	}
 }

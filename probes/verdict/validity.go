@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,15 @@ func (c *check) add(state probes.ValidityState, code, format string, args ...any
 	if c.validity.State != probes.Invalid { // nothing makes an invalid run better
 		c.validity.State = state
 	}
+}
+
+// Doubt adds a reason to doubt a measurement, which is then suspect at best.
+func Doubt(v probes.Validity, code, format string, args ...any) probes.Validity {
+	if v.State != probes.Invalid {
+		v.State = probes.Suspect
+	}
+	v.Reasons = append(slices.Clip(v.Reasons), probes.Reason{Code: code, Text: fmt.Sprintf(format, args...)})
+	return v
 }
 
 func (c *check) cpu() {

@@ -310,7 +310,9 @@ func TestValidityTable(t *testing.T) {
 		}
 	}
 	// These cannot come alone: whoever misses the rate was late, or dropped or capped.
-	for _, row := range []string{RateNotAchieved + " invalid", RateNotAchieved + " suspect"} {
+	// Those of repeats and peaks come from runs of several parts; see TestOfRepeats and TestDoubt.
+	for _, row := range []string{RateNotAchieved + " invalid", RateNotAchieved + " suspect",
+		RepeatsLost + " invalid", RepeatsLost + " suspect", NotSaturated + " suspect"} {
 		proven[row] = true
 	}
 	for _, row := range rows(ValidityCodes) {

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inferbeat/inferbeat/probes"
+)
+
+const kindsConfig = `
+workloads: {w: {}}
+probes:
+  ceiling: {kind: peak, workload: w, max_concurrency: 100, start_concurrency: 16}
+  single: {kind: batch, workload: w, batch_size: 8}
+  nightly: {kind: load, workload: w, max_concurrency: 4, num_prompts: 50, repeats: 3}
+targets:
+  - {name: a, environment: staging, backend: vllm, url: "http://a", probes: [ceiling, single, nightly]}
+`
+
+func TestKinds(t *testing.T) {
+	c, err := load(t, Source{}, kindsConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type shape struct {
+		Requests, Start, Repeats, Warmup, MostRequests, MostInFlight int
+		Arrivals                                                     probes.Arrivals
+	}
+	got := map[string]shape{}
+	for _, s := range c.Probes() {
+		got[s.Probe] = shape{s.Requests, s.StartConcurrency, s.Repeats, s.Warmup.Requests, s.MostRequests(), s.MostInFlight(), s.Arrivals}
+	}
+	want := map[string]shape{
+		// Steps of 16, 32, 64 and 100 workers: 64 requests, then 4 for each worker.
+		"ceiling": {64, 16, 0, 1, 64 + 128 + 256 + 400, 100, probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 100}},
+		"single":  {8, 0, 0, 8, 8, 8, probes.Arrivals{Process: probes.Burst, Rate: math.Inf(1)}},
+		"nightly": {50, 0, 3, 1, 150, 4, probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 4}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("probes (-want +got):\n%s", d)
+	}
+	printed, err := c.Redacted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := load(t, Source{}, string(printed))
+	if err != nil {
+		t.Fatalf("the printed configuration does not load: %v\n%s", err, printed)
+	}
+	if d := cmp.Diff(c.Probes(), again.Probes()); d != "" {
+		t.Errorf("probes of the printed configuration (-read +printed):\n%s", d)
+	}
+}
+
+// A peak's workers are requests in flight, however few its first steps have.
+func TestPeakKeepsTheLimits(t *testing.T) {
+	text := strings.Replace(kindsConfig, "workloads:", "environments: {staging: {max_in_flight: 64}}\nworkloads:", 1)
+	_, err := load(t, Source{}, text)
+	if err == nil || !strings.Contains(err.Error(), "probe ceiling exceeds environment staging: 100 requests in flight, max_in_flight is 64") {
+		t.Errorf("error = %v, want one about 100 requests in flight", err)
+	}
+}
