@@ -22,6 +22,10 @@ func judge(run *probes.Run, stats loadgen.Stats, source *workload.Source, server
 		input.Start, input.End = probes.Known(stats.Start), probes.Known(stats.End)
 	}
 	input.OfferedRate, input.PlannedSpan = planned(spec)
+	if spec.Arrivals.Process == probes.FromTrace {
+		input.OfferedRate, input.PlannedSpan = traced(run.Records)
+	}
+	run.SkippedRows = source.Skipped()
 	run.Complete = stats.Complete()
 	run.Summary = summary.Summarize(input)
 	run.Fingerprint = verdict.Fingerprint(*spec, run.Target, run.Facts, source.Version())
@@ -40,6 +44,24 @@ func planned(spec *probes.Spec) (rate probes.Optional[float64], span probes.Opti
 		return probes.Known(math.Inf(1)), span
 	}
 	return probes.Known(float64(count) / over.Seconds()), probes.Known(over)
+}
+
+// traced is what a trace asked for: the span over which its requests were due, in
+// which the last one owns a gap like every other.
+func traced(records []probes.Record) (rate probes.Optional[float64], span probes.Optional[time.Duration]) {
+	if len(records) < 2 {
+		return rate, span
+	}
+	first, last := records[0].Due, records[0].Due
+	for i := range records {
+		first, last = min(first, records[i].Due), max(last, records[i].Due)
+	}
+	if last == first {
+		return probes.Known(math.Inf(1)), span
+	}
+	n := float64(len(records))
+	whole := time.Duration(math.Round(float64(last-first) * n / (n - 1)))
+	return probes.Known(n / whole.Seconds()), probes.Known(whole)
 }
 
 // resultOf says how a run ended as a whole. A run that we cut is aborted,

@@ -26,6 +26,7 @@ func LoadConfig(source config.Source) (*config.Config, error) {
 		Backend: backend.Check, AcceptsTokenIDs: backend.AcceptsTokenIDs, UnixURL: backend.CleanURL,
 		Schedule: func(s probes.Schedule) error { _, err := schedule.Parse(s); return err },
 		Workload: workload.Validate, Arrivals: arrival.Validate,
+		HasTimes: workload.HasTimes, AcceptsImages: backend.AcceptsImages,
 	})
 }
 

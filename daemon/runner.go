@@ -16,6 +16,7 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/arrival"
 	"github.com/inferbeat/inferbeat/probes/backend"
+	"github.com/inferbeat/inferbeat/probes/fetch"
 	"github.com/inferbeat/inferbeat/probes/loadgen"
 	"github.com/inferbeat/inferbeat/probes/verdict"
 	"github.com/inferbeat/inferbeat/probes/workload"
@@ -33,6 +34,7 @@ type Runner struct {
 	clients map[pairKey]*pairClient
 	present map[string][]*presence // runs that are going on, by target
 	files   workload.Files
+	fetched fetch.Files
 }
 
 type pairClient struct {
@@ -136,6 +138,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	if err != nil {
 		return err
 	}
+	defer source.Close()
 	seen := client.observer.observe(ctx, run, hooks.Panicked)
 	defer seen.close()
 	leave := r.enter(run.Target.Name)
@@ -188,12 +191,22 @@ func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Ru
 	warmup, _ := arrival.Planned(spec.Arrivals, spec.Warmup.Requests, spec.Warmup.Duration, spec.Workload.Seed)
 	options := workload.Options{
 		Tokenizer: calls, Salt: run.ID, RunID: run.ID, Count: count, Warmup: warmup,
-		AcceptsTokenIDs: backend.AcceptsTokenIDs(run.Target.Backend), Cache: client.calibrations, Files: &r.files,
+		AcceptsTokenIDs: backend.AcceptsTokenIDs(run.Target.Backend), AcceptsMessages: backend.AcceptsMessages(run.Target.Backend),
+		AcceptsImages: backend.AcceptsImages(run.Target.Backend), Timed: spec.Arrivals.Process == probes.FromTrace,
+		Cache: client.calibrations, Files: &r.files,
 	}
 	if spec.Workload.Cache == probes.CacheWarm {
 		options.Salt = ""
 	}
-	source, err := workload.Open(ctx, spec.Workload, options)
+	asked := spec.Workload
+	if asked.URL != "" {
+		path, err := r.fetched.Get(ctx, asked.URL, asked.SHA256, asked.Path)
+		if err != nil {
+			return nil, err
+		}
+		asked.Path = path
+	}
+	source, err := workload.Open(ctx, asked, options)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +222,7 @@ func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Ru
 func measuredLoad(spec probes.Spec, b loadgen.Backend, next func() (*probes.Request, bool), start time.Duration) loadgen.Load {
 	return loadgen.Load{
 		Backend: b, Next: keepText(next, spec.KeepText), Start: start,
-		Offsets:     arrival.Offsets(spec.Arrivals, spec.Requests, spec.Workload.Seed),
+		Offsets: arrival.Offsets(spec.Arrivals, spec.Requests, spec.Workload.Seed), Timed: spec.Arrivals.Process == probes.FromTrace,
 		Concurrency: spec.Arrivals.MaxConcurrency, Count: spec.Requests, Duration: spec.Duration,
 	}
 }
@@ -217,7 +230,8 @@ func measuredLoad(spec probes.Spec, b loadgen.Backend, next func() (*probes.Requ
 // warmupSeedShift makes the warm-up's gaps others than the measurement's first ones.
 const warmupSeedShift = 1 << 40
 
-// warmupLoad has the shape of the measured load.
+// warmupLoad has the shape of the measured load. That of a trace is known only once
+// it is sent; its warm-up goes one by one.
 func warmupLoad(spec probes.Spec, b loadgen.Backend, next func() (*probes.Request, bool), start time.Duration) loadgen.Load {
 	return loadgen.Load{
 		Backend: b, Next: next, Start: start,

@@ -24,6 +24,14 @@ func (o Optional[T]) Get() (T, bool) { return o.value, o.known }
 // IsKnown reports whether there is a value.
 func (o Optional[T]) IsKnown() bool { return o.known }
 
+// Or is the value, or what stands for it while it is unknown.
+func (o Optional[T]) Or(otherwise T) T {
+	if o.known {
+		return o.value
+	}
+	return otherwise
+}
+
 // Equal reports whether both are unknown or both hold the same value.
 func (o Optional[T]) Equal(p Optional[T]) bool { return o == p }
 

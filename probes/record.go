@@ -55,8 +55,12 @@ type Record struct {
 	StatusCode int
 	Flags      Flags
 
-	Due  time.Duration // when the schedule wanted it
-	Sent time.Duration // when it was handed to the transport; meaningless if dropped
+	// Planned is when a trace wanted the request; Due is later when an earlier turn
+	// of its session had not been answered by then.
+	Planned Optional[time.Duration]
+	Session string        // of a trace, empty for none
+	Due     time.Duration // when the schedule wanted it
+	Sent    time.Duration // when it was handed to the transport; meaningless if dropped
 
 	Connection  ConnectionTrace
 	FirstByte   Optional[time.Duration] // first byte of the answer, headers included
@@ -70,7 +74,8 @@ type Record struct {
 	// Chunks are the token events in order of arrival.
 	Chunks []Chunk
 
-	RequestedInput  int
+	RequestedInput  int // tokens of text
+	Images          int // sent beside the text
 	RequestedOutput int
 	ExactOutput     bool              // the length was forced (ignore_eos)
 	PromptTokens    Optional[int]     // server's count

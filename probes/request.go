@@ -1,5 +1,7 @@
 package probes
 
+import "time"
+
 // TokenSource says where a token count comes from.
 type TokenSource string
 
@@ -12,6 +14,21 @@ const (
 	TokensApprox TokenSource = "approx"
 )
 
+// Message is one turn of a conversation.
+type Message struct {
+	Role    string // system, user, assistant or tool
+	Content string
+}
+
+// Image is a picture as it is sent.
+type Image struct {
+	MediaType string // image/png, image/jpeg
+	Base64    string // standard encoding, without a data: prefix
+}
+
+// DataURL is the image as a URL of itself.
+func (i Image) DataURL() string { return "data:" + i.MediaType + ";base64," + i.Base64 }
+
 // Request is one thing to ask.
 type Request struct {
 	// ID is unique over all runs; it is sent to the server.
@@ -20,8 +37,20 @@ type Request struct {
 	// Prompt is the text to send; TokenIDs replaces it when not nil.
 	Prompt   string
 	TokenIDs []int
+	// Messages, when not nil, are a conversation in place of Prompt. Only chat
+	// backends can send one.
+	Messages []Message
+	// Images stand before the text of the prompt, or of the last user message.
+	Images []Image
 
-	// InputTokens is the prompt's length and InputSource how it is known.
+	// At is when a trace wants the request, counted from the trace's first one.
+	At Optional[time.Duration]
+	// Session names a conversation of a trace, empty for none: a turn is asked when
+	// its time has come and the turn before it has been answered.
+	Session string
+
+	// InputTokens is the length of the prompt's text and InputSource how it is
+	// known. What images add only the server can tell.
 	InputTokens     int
 	InputSource     TokenSource
 	MaxOutputTokens int

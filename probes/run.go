@@ -31,8 +31,10 @@ type Run struct {
 	// Complete is false when the run was cut short.
 	Complete bool
 	Error    string // why it could not be carried out
-	Records  []Record
-	Warmup   []Record
+	// SkippedRows is how many rows of the dataset could not be used and were left out.
+	SkippedRows int
+	Records     []Record
+	Warmup      []Record
 
 	Summary  Summary
 	Validity Validity

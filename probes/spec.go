@@ -17,10 +17,12 @@ const (
 	Peak Kind = "peak"
 	// Batch sends one batch of equal requests at once: prefill and decode step time.
 	Batch Kind = "batch"
+	// Replay sends the requests of a trace at the trace's own times.
+	Replay Kind = "replay"
 )
 
 // Kinds lists the probe kinds in the order they are documented.
-var Kinds = []Kind{Canary, Load, Peak, Batch}
+var Kinds = []Kind{Canary, Load, Replay, Peak, Batch}
 
 // Continuous reports whether single runs are too small to be judged alone, so
 // that results are windows over many of them.
@@ -135,12 +137,21 @@ const (
 // Workload is what is asked: dataset, lengths, sampling and seed policy.
 type Workload struct {
 	Name    string
-	Dataset string // random, random-ids, sharegpt
+	Dataset string // see workload.Datasets
 	Path    string // file of a dataset that reads one
+	// URL is where the file is fetched from when it is not there, and SHA256 what
+	// it must hash to, in hex. Without them nothing is ever fetched.
+	URL    string `json:",omitzero"`
+	SHA256 string `json:",omitzero"`
+	// SkipBadRows leaves out rows of the file that cannot be used, and counts them.
+	SkipBadRows bool `json:",omitzero"`
 
-	InputTokens  int     // random*: full input length
-	OutputTokens int     // random*: full output length
-	RangeRatio   float64 // random*: lengths are uniform in [max(int(full*ratio),1), full]
+	InputTokens  int        // random*, text, image: full input length
+	OutputTokens int        // random*, text, image, mmmu: full output length; others: where a row has none
+	RangeRatio   float64    // random*, text, image: lengths are uniform in [max(int(full*ratio),1), full]
+	Groups       Groups     `json:",omitzero"` // generated-shared-prefix
+	Images       ImageShape `json:",omitzero"` // image
+	Trace        Trace      `json:",omitzero"` // trace, mooncake, burstgpt, azure
 	// FixedOutputTokens and ContextTokens are sharegpt's --sharegpt-output-len
 	// and --sharegpt-context-len; 0 is not set.
 	FixedOutputTokens int
@@ -155,6 +166,44 @@ type Workload struct {
 	// Seed fixes lengths, texts and arrival gaps; runs differ only by their salt.
 	Seed     int64
 	Sampling Sampling
+}
+
+// Groups are the prompts of generated-shared-prefix: each one is a system prompt,
+// which a group has in common, and a question of its own. Lengths are in tokens.
+type Groups struct {
+	Count          int
+	PromptsOfEach  int
+	SystemTokens   int
+	QuestionTokens int
+	OutputTokens   int
+	RangeRatio     float64 // as the workload's own
+	// ZipfAlpha makes groups unequally popular: a prompt belongs to group k, counted
+	// from 0, with a probability proportional to 1/(k+1)^ZipfAlpha. 0 gives each
+	// group the same number of prompts.
+	ZipfAlpha float64
+}
+
+// ImageShape is what the pictures of the image dataset look like.
+type ImageShape struct {
+	Count      int    // in each request
+	Resolution string // 4k, 1080p, 720p, 360p, or height x width as in 512x768
+	Format     string // jpeg or png
+	Content    string // random or blank
+}
+
+// Trace is how a file of timed requests is read.
+type Trace struct {
+	// TimeUnit is what a number stands for as a time: s, ms, us or ns. Times are
+	// counted from the first row's; ISO 8601 texts need no unit.
+	TimeUnit string
+	// Slowdown stretches the times; 0 is 1.
+	Slowdown float64
+	// Rounds makes each row of mooncake a session of so many turns; 0 is 1.
+	Rounds int
+	// Name picks the file when Path is a folder of mooncake traces.
+	Name string
+	// BlockTokens is how many tokens one hash id stands for; 0 is 512.
+	BlockTokens int
 }
 
 // Sampling is how the answer is generated.
@@ -177,15 +226,16 @@ const (
 	Gamma      ArrivalProcess = "gamma"
 	Burst      ArrivalProcess = "burst"  // everything is due at once
 	ClosedLoop ArrivalProcess = "closed" // a request is due when an earlier one has ended
+	FromTrace  ArrivalProcess = "trace"  // the requests bring their own times
 )
 
 // ArrivalProcesses lists them in the order they are documented.
-var ArrivalProcesses = []ArrivalProcess{Constant, Poisson, Gamma, Burst, ClosedLoop}
+var ArrivalProcesses = []ArrivalProcess{Constant, Poisson, Gamma, Burst, ClosedLoop, FromTrace}
 
 // Arrivals is when it is asked.
 type Arrivals struct {
 	Process ArrivalProcess
-	Rate    float64 // requests per second; +Inf for a burst, unused in a closed loop
+	Rate    float64 // requests per second; +Inf for a burst, unused in a closed loop and a trace
 	// CV is the coefficient of variation of a gamma process's gaps (1 is
 	// Poisson, 0 is constant). vLLM's burstiness b is the gamma shape: CV = 1/sqrt(b).
 	CV float64

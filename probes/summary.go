@@ -162,6 +162,9 @@ type Summary struct {
 	InputTokens  Optional[int] // of completed requests: the server's counts, else the dataset's
 	InputSource  TokenSource
 	CachedTokens Optional[int]
+	// ImageTokens is the part of InputTokens that is no text: what the server counted
+	// for requests with images, less the length of their texts. Unknown without images.
+	ImageTokens Optional[int]
 	// OutputTokens counts completed requests, and the tokens that cut requests
 	// had delivered when the window ended.
 	OutputTokens   Optional[int]
@@ -268,3 +271,12 @@ type InputLengths struct {
 
 // Distribution reports a latency distribution, empty when the signal has no samples.
 func (s *Summary) Distribution(signal Signal) Distribution { return s.Latency[signal] }
+
+// TextTokens is the part of InputTokens that is text.
+func (s *Summary) TextTokens() Optional[int] {
+	n, ok := s.InputTokens.Get()
+	if !ok {
+		return s.InputTokens
+	}
+	return Known(n - s.ImageTokens.Or(0))
+}

@@ -128,6 +128,12 @@ func (m *mistakes) addFields(err error) {
 var flagOf = map[string]string{
 	"dataset": "dataset-name", "path": "dataset-path", "tokenizer": "tokenizer", "vocab_size": "vocab-size",
 	"input_tokens": "random-input-len", "output_tokens": "random-output-len", "range_ratio": "random-range-ratio",
+	"url": "dataset-url", "sha256": "dataset-sha256", "skip_bad_rows": "skip-bad-rows",
+	"gsp_num_groups": "gsp-num-groups", "gsp_prompts_per_group": "gsp-prompts-per-group", "gsp_system_prompt_len": "gsp-system-prompt-len",
+	"gsp_question_len": "gsp-question-len", "gsp_output_len": "gsp-output-len", "gsp_range_ratio": "gsp-range-ratio", "gsp_zipf_alpha": "gsp-zipf-alpha",
+	"image_count": "image-count", "image_resolution": "image-resolution", "image_format": "image-format", "image_content": "image-content",
+	"mooncake_slowdown_factor": "mooncake-slowdown-factor", "mooncake_num_rounds": "mooncake-num-rounds", "mooncake_workload": "mooncake-workload",
+	"block_tokens": "block-tokens", "time_unit": "time-unit",
 	"fixed_output_tokens": "sharegpt-output-len", "context_tokens": "sharegpt-context-len", "token_ids": "tokenize-prompt",
 	"temperature": "temperature", "extra_body": "extra-request-body",
 	"rate": "request-rate", "cv": "burstiness", "max_concurrency": "max-concurrency",

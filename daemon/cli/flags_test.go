@@ -48,6 +48,31 @@ func TestFlagEffects(t *testing.T) {
 		{"--dataset-name sharegpt --sharegpt-context-len 99 --dataset-path " + sharegpt, func(r *resolved) {
 			r.Spec.Workload.Dataset, r.Spec.Workload.Path, r.Spec.Workload.ContextTokens = "sharegpt", sharegpt, 99
 		}},
+		{"--dataset-name sharegpt --dataset-url https://h/x.json --dataset-sha256 " + strings.Repeat("0a", 32), func(r *resolved) {
+			r.Spec.Workload.Dataset, r.Spec.Workload.URL, r.Spec.Workload.SHA256 = "sharegpt", "https://h/x.json", strings.Repeat("0a", 32)
+		}},
+		{"--dataset-name custom --skip-bad-rows --dataset-path " + sharegpt, func(r *resolved) {
+			r.Spec.Workload.Dataset, r.Spec.Workload.Path, r.Spec.Workload.SkipBadRows = "custom", sharegpt, true
+		}},
+		{"--dataset-name generated-shared-prefix --gsp-num-groups 2 --gsp-prompts-per-group 3 --gsp-system-prompt-len 40 --gsp-question-len 5 --gsp-output-len 6 --gsp-range-ratio 0.5 --gsp-zipf-alpha 1.5", func(r *resolved) {
+			r.Spec.Workload.Dataset, r.Spec.Workload.Cache = "generated-shared-prefix", probes.CacheShared
+			r.Spec.Workload.Groups = probes.Groups{Count: 2, PromptsOfEach: 3, SystemTokens: 40, QuestionTokens: 5, OutputTokens: 6, RangeRatio: 0.5, ZipfAlpha: 1.5}
+			r.Spec.Requests = 6
+		}},
+		{"--backend vllm-chat --dataset-name image --image-count 2 --image-resolution 512x768 --image-format png --image-content blank", func(r *resolved) {
+			r.Target.Backend, r.Target.BaseURL = "vllm-chat", "http://127.0.0.1:8000"
+			r.Spec.Workload.Dataset = "image"
+			r.Spec.Workload.Images = probes.ImageShape{Count: 2, Resolution: "512x768", Format: "png", Content: "blank"}
+		}},
+		{"--dataset-name trace --use-trace-timestamps --mooncake-slowdown-factor 2 --block-tokens 64 --time-unit us --num-prompts 0 --dataset-path " + sharegpt, func(r *resolved) {
+			r.Spec.Workload.Dataset, r.Spec.Workload.Path, r.Spec.Workload.Cache = "trace", sharegpt, probes.CacheShared
+			r.Spec.Workload.Trace = probes.Trace{TimeUnit: "us", Slowdown: 2, Rounds: 1, BlockTokens: 64}
+			r.Spec.Requests, r.Spec.Arrivals = 0, probes.Arrivals{Process: probes.FromTrace}
+		}},
+		{"--dataset-name mooncake --mooncake-num-rounds 3 --mooncake-workload toolagent --dataset-path " + sharegpt, func(r *resolved) {
+			r.Spec.Workload.Dataset, r.Spec.Workload.Path, r.Spec.Workload.Cache = "mooncake", sharegpt, probes.CacheShared
+			r.Spec.Workload.Trace = probes.Trace{Slowdown: 1, Rounds: 3, Name: "toolagent", BlockTokens: 512}
+		}},
 		{"--random-input-len 5", func(r *resolved) { r.Spec.Workload.InputTokens = 5 }},
 		{"--random-output-len 6", func(r *resolved) { r.Spec.Workload.OutputTokens = 6 }},
 		{"--random-range-ratio 0.5", func(r *resolved) { r.Spec.Workload.RangeRatio = 0.5 }},
@@ -186,7 +211,12 @@ func TestFlagMistakes(t *testing.T) {
 		{[]string{"--num-prompts", "0", "--duration", "1s"}, `--num-prompts: 0 needs a finite --request-rate or a --max-concurrency: everything at once must have an end`},
 		{[]string{"--num-prompts", "0", "--request-rate", "1"}, `--num-prompts: 0 needs a --duration`},
 		{[]string{"--numprompts", "3"}, `unknown flag --numprompts, did you mean "--num-prompts"?`},
-		{[]string{"--gsp-num-groups", "2"}, `unknown flag --gsp-num-groups; 'inferbeat run --help' lists them`},
+		{[]string{"--gsp-num-groups", "2"}, `--gsp-num-groups: has no effect on dataset random`},
+		{[]string{"--dataset-name", "generated-shared-prefix", "--gsp-zipf-alpha", "-1"}, `--gsp-zipf-alpha: -1 is outside 0 to 10; 0 makes all groups equally popular`},
+		{[]string{"--dataset-name", "image", "--image-resolution", "9k", "--backend", "vllm"}, "--image-resolution: \"9k\" is neither 4k, 1080p, 720p or 360p nor height x width such as 512x768, each side from 64 to 8192\n--dataset-name: backend vllm takes no images, choose a chat backend or sglang"},
+		{[]string{"--dataset-name", "sharegpt", "--dataset-url", "https://h/x"}, `--dataset-sha256: missing: nothing is fetched without a checksum`},
+		{[]string{"--use-trace-timestamps", "--request-rate", "3"}, "--use-trace-timestamps: has no effect on dataset random\n--request-rate: contradicts the times of the trace; stretch them with --mooncake-slowdown-factor"},
+		{[]string{"--wheel"}, `unknown flag --wheel; 'inferbeat run --help' lists them`},
 		{[]string{"-n", "3"}, `unknown shorthand flag: 'n' in -n; see 'inferbeat run --help'`},
 		{[]string{"--num-prompts"}, `flag needs an argument: --num-prompts; see 'inferbeat run --help'`},
 		{[]string{"--num-prompts", "ten"}, `invalid argument "ten" for "--num-prompts" flag: must be an integer; see 'inferbeat run --help'`},
@@ -196,7 +226,7 @@ func TestFlagMistakes(t *testing.T) {
 		{[]string{"--dataset-name", "sharegpt"}, `--dataset-path: missing, name the ShareGPT JSON file`},
 		{[]string{"--dataset-name", "sharegpt", "--dataset-path", "/nope.json"}, `--dataset-path: /nope.json: no such file or directory`},
 		{[]string{"--dataset-name", "sharegpt", "--dataset-path", "."}, `--dataset-path: .: is a directory, not a file`},
-		{[]string{"--dataset-name", "mmlu"}, `--dataset-name: unknown "mmlu", use one of ["random" "random-ids" "sharegpt"]`},
+		{[]string{"--dataset-name", "mmlu"}, `--dataset-name: unknown "mmlu", use one of ["random" "random-ids" "sharegpt" "generated-shared-prefix" "image" "custom" "text" "trace" "mooncake" "burstgpt" "azure"]`},
 		{[]string{"--sharegpt-output-len", "9"}, `--sharegpt-output-len: has no effect on dataset random`},
 		{[]string{"--dataset-path", "x"}, `--dataset-path: dataset random reads no file`},
 		{[]string{"--extra-request-body", "[1]"}, `--extra-request-body: must be one JSON object, such as {"top_k": 1}, in quotes for the shell`},

@@ -225,6 +225,9 @@ func (o *runFlags) buildSpec(m *mistakes) probes.Spec {
 	if o.kind != probes.Load {
 		s.Probe = string(o.kind)
 	}
+	if n := o.groupPrompts(); n > 0 {
+		s.Requests = n
+	}
 	s.Workload = o.buildWorkload(m)
 	if o.offlineResult != "" {
 		if err := readable(o.offlineResult); err != nil {
@@ -245,7 +248,7 @@ func (o *runFlags) buildSpec(m *mistakes) probes.Spec {
 	}
 	o.amounts(m)
 	switch {
-	case o.numPrompts != 0:
+	case o.numPrompts != 0 || s.Arrivals.Process == probes.FromTrace:
 	case s.Arrivals.Process == probes.Burst:
 		m.add("num-prompts", "0 needs a finite --request-rate or a --max-concurrency: everything at once must have an end")
 	case o.duration == 0:
@@ -280,6 +283,7 @@ func (o *runFlags) buildWorkload(m *mistakes) probes.Workload {
 		Cache: probes.CacheCold, Seed: o.seed,
 		Sampling: probes.Sampling{Temperature: o.temperature, IgnoreEOS: !o.disableIgnoreEOS, Stream: !o.disableStream, LoRA: o.lora},
 	}
+	o.shape(&w)
 	if o.fixedPrompts {
 		w.Cache = probes.CacheWarm
 	}
@@ -295,8 +299,11 @@ func (o *runFlags) buildWorkload(m *mistakes) probes.Workload {
 			}
 		}
 	}
-	if o.dataset == workload.ShareGPT && o.path != "" {
-		if err := readable(o.path); err != nil {
+	if o.dataset == workload.Image && backend.Check(o.backend) == nil && !backend.AcceptsImages(o.backend) {
+		m.add("dataset-name", "backend %s takes no images, choose a chat backend or sglang", o.backend)
+	}
+	if workload.ReadsFile(o.dataset) && o.path != "" && o.url == "" {
+		if err := readable(o.datasetFile()); err != nil {
 			m.add("dataset-path", "%s: %v", o.path, err)
 		}
 	}
@@ -346,6 +353,9 @@ func bare(err error) error {
 }
 
 func (o *runFlags) buildArrivals(m *mistakes) probes.Arrivals {
+	if o.traceTimes {
+		return o.traceArrivals(m)
+	}
 	rate, err := strconv.ParseFloat(o.requestRate, 64)
 	if err != nil {
 		m.add("request-rate", "%q is neither a number nor inf", o.requestRate)

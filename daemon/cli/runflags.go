@@ -29,6 +29,12 @@ type runFlags struct {
 	dataset, path    string
 	tokenizer        string
 	vocabSize        int
+	url, sha256      string
+	skipBadRows      bool
+	groups           probes.Groups
+	images           probes.ImageShape
+	trace            probes.Trace
+	traceTimes       bool
 	numPrompts       int
 	duration         time.Duration
 	requestRate      string
@@ -64,17 +70,45 @@ type runFlags struct {
 // beside --config.
 var withConfig = []string{"config", "target", "probe", "output-file", "output-details", "tag", "disable-tqdm"}
 
+// Kinds of datasets, by what they are made of.
+var (
+	drawnDatasets = []string{workload.Random, workload.RandomIDs, workload.Text, workload.Image} // lengths are drawn
+	timedDatasets = []string{workload.TraceRows, workload.Mooncake, workload.BurstGPT, workload.Azure}
+	rowDatasets   = append([]string{workload.Custom}, timedDatasets...) // files of one request a line
+	fileDatasets  = append([]string{workload.ShareGPT}, rowDatasets...)
+)
+
 // datasetFlags have an effect on some datasets only.
 var datasetFlags = []struct {
 	flag     string
 	datasets []string
 }{
-	{"random-input-len", []string{workload.Random, workload.RandomIDs}},
-	{"random-output-len", []string{workload.Random, workload.RandomIDs}},
-	{"random-range-ratio", []string{workload.Random, workload.RandomIDs}},
+	{"random-input-len", drawnDatasets},
+	{"random-output-len", append([]string{workload.Custom, workload.TraceRows, workload.Mooncake}, drawnDatasets...)},
+	{"random-range-ratio", drawnDatasets},
 	{"vocab-size", []string{workload.RandomIDs}},
-	{"sharegpt-output-len", []string{workload.ShareGPT}},
-	{"sharegpt-context-len", []string{workload.ShareGPT}},
+	{"sharegpt-output-len", fileDatasets},
+	{"sharegpt-context-len", fileDatasets},
+	{"dataset-url", append([]string{workload.Text}, fileDatasets...)},
+	{"dataset-sha256", append([]string{workload.Text}, fileDatasets...)},
+	{"skip-bad-rows", rowDatasets},
+	{"gsp-num-groups", []string{workload.GeneratedSharedPrefix}},
+	{"gsp-prompts-per-group", []string{workload.GeneratedSharedPrefix}},
+	{"gsp-system-prompt-len", []string{workload.GeneratedSharedPrefix}},
+	{"gsp-question-len", []string{workload.GeneratedSharedPrefix}},
+	{"gsp-output-len", []string{workload.GeneratedSharedPrefix}},
+	{"gsp-range-ratio", []string{workload.GeneratedSharedPrefix}},
+	{"gsp-zipf-alpha", []string{workload.GeneratedSharedPrefix}},
+	{"image-count", []string{workload.Image}},
+	{"image-resolution", []string{workload.Image}},
+	{"image-format", []string{workload.Image}},
+	{"image-content", []string{workload.Image}},
+	{"use-trace-timestamps", timedDatasets},
+	{"mooncake-slowdown-factor", timedDatasets},
+	{"mooncake-num-rounds", []string{workload.Mooncake}},
+	{"mooncake-workload", []string{workload.Mooncake}},
+	{"block-tokens", []string{workload.Mooncake, workload.TraceRows}},
+	{"time-unit", []string{workload.TraceRows}},
 }
 
 func defineRunFlags(f *flagSet) *runFlags { return defineKindFlags(f, probes.Load) }
@@ -85,6 +119,7 @@ func defineKindFlags(f *flagSet, kind probes.Kind) *runFlags {
 	o := &runFlags{changed: f.Changed, kind: kind}
 	o.defineTarget(f.group("Target"))
 	o.defineWorkload(f.group("Dataset"))
+	o.defineShapes(f.group("Shared prefixes, images and traces"))
 	switch load := f.group("Load"); kind {
 	case probes.Peak:
 		o.definePeak(load)
@@ -127,23 +162,46 @@ func (o *runFlags) defineTarget(f *pflag.FlagSet) {
 
 func (o *runFlags) defineWorkload(f *pflag.FlagSet) {
 	f.StringVar(&o.dataset, "dataset-name", workload.Random, "`name` of the dataset: "+strings.Join(workload.Datasets, ", "))
-	f.StringVar(&o.path, "dataset-path", "", "`file` of the sharegpt dataset")
-	f.IntVar(&o.inputLen, "random-input-len", 1024, "random, random-ids: input tokens")
-	f.IntVar(&o.outputLen, "random-output-len", 1024, "random, random-ids: output tokens")
-	f.Float64Var(&o.rangeRatio, "random-range-ratio", 0, "random, random-ids: lengths are uniform between this `share` of the full length and the full length, as sglang means it; 1 is constant")
+	f.StringVar(&o.path, "dataset-path", "", "`file` of a dataset that reads one; for mooncake also the folder of its traces")
+	f.IntVar(&o.inputLen, "random-input-len", 1024, "random, random-ids, text, image: input tokens")
+	f.IntVar(&o.outputLen, "random-output-len", 1024, "random, random-ids, text, image: output tokens; custom, trace, mooncake: where a row has none")
+	f.Float64Var(&o.rangeRatio, "random-range-ratio", 0, "random, random-ids, text, image: lengths are uniform between this `share` of the full length and the full length, as sglang means it; 1 is constant")
 	f.IntVar(&o.vocabSize, "vocab-size", 0, "random-ids: token ids are below this (default 32000)")
-	f.IntVar(&o.shareGPTOutput, "sharegpt-output-len", 0, "sharegpt: fixed output length instead of the dataset's")
-	f.IntVar(&o.shareGPTContext, "sharegpt-context-len", 0, "sharegpt: drop conversations longer than this")
+	f.IntVar(&o.shareGPTOutput, "sharegpt-output-len", 0, "sharegpt and files of rows: fixed output length instead of the dataset's")
+	f.IntVar(&o.shareGPTContext, "sharegpt-context-len", 0, "sharegpt and files of rows: drop requests of more tokens than this, prompt and answer together")
+	f.StringVar(&o.url, "dataset-url", "", "`URL` to fetch the dataset's file from when it is not there yet; needs --dataset-sha256")
+	f.StringVar(&o.sha256, "dataset-sha256", "", "`digits` of the SHA-256 that the file of --dataset-url must have")
+	f.BoolVar(&o.skipBadRows, "skip-bad-rows", false, "files of rows: leave out rows that cannot be used and count them, instead of failing")
 	f.StringVar(&o.tokenizer, "tokenizer", workload.TokenizerServer, "`name` of the tokenizer: server (the target's own /tokenize) or approx")
 	f.BoolVar(&o.tokenizePrompt, "tokenize-prompt", false, "send token ids instead of text")
 	f.BoolVar(&o.fixedPrompts, "fixed-prompts", false, "send the same prompts every run; a prefix cache will then be warm")
 	f.Int64Var(&o.seed, "seed", 1, "seed of lengths, texts and arrivals")
 }
 
+func (o *runFlags) defineShapes(f *pflag.FlagSet) {
+	f.IntVar(&o.groups.Count, "gsp-num-groups", 64, "generated-shared-prefix: groups")
+	f.IntVar(&o.groups.PromptsOfEach, "gsp-prompts-per-group", 16, "generated-shared-prefix: prompts of each group")
+	f.IntVar(&o.groups.SystemTokens, "gsp-system-prompt-len", 2048, "generated-shared-prefix: tokens of a group's system prompt")
+	f.IntVar(&o.groups.QuestionTokens, "gsp-question-len", 128, "generated-shared-prefix: tokens of a prompt's own question")
+	f.IntVar(&o.groups.OutputTokens, "gsp-output-len", 256, "generated-shared-prefix: output tokens")
+	f.Float64Var(&o.groups.RangeRatio, "gsp-range-ratio", 1, "generated-shared-prefix: lengths are uniform between this `share` of the full length and the full length")
+	f.Float64Var(&o.groups.ZipfAlpha, "gsp-zipf-alpha", 0, "generated-shared-prefix: popularity of group k is proportional to 1/(k+1)^`alpha`; 0 is equal")
+	f.IntVar(&o.images.Count, "image-count", 1, "image: images of each request")
+	f.StringVar(&o.images.Resolution, "image-resolution", "1080p", "image: `size`, one of 4k, 1080p, 720p, 360p, or height x width as in 512x768")
+	f.StringVar(&o.images.Format, "image-format", workload.FormatJPEG, "image: `encoding`, jpeg or png")
+	f.StringVar(&o.images.Content, "image-content", workload.ContentRandom, "image: `content`, random or blank")
+	f.Float64Var(&o.trace.Slowdown, "mooncake-slowdown-factor", 1, "trace, mooncake, burstgpt, azure: `factor` that stretches the times")
+	f.IntVar(&o.trace.Rounds, "mooncake-num-rounds", 1, "mooncake: turns of the session that each row becomes")
+	f.StringVar(&o.trace.Name, "mooncake-workload", "conversation", "mooncake: `name` of the trace to read when --dataset-path is a folder: "+strings.Join(workload.MooncakeTraces, ", "))
+	f.IntVar(&o.trace.BlockTokens, "block-tokens", workload.DefaultBlockTokens, "mooncake, trace: tokens that one hash id stands for")
+	f.StringVar(&o.trace.TimeUnit, "time-unit", "", "trace: `unit` of numbers as timestamps: "+strings.Join(workload.TimeUnits, ", ")+"; times as ISO 8601 text need none")
+}
+
 func (o *runFlags) defineLoad(f *pflag.FlagSet) {
 	f.IntVar(&o.numPrompts, "num-prompts", 1000, "requests to measure; 0 is until --duration")
 	f.DurationVar(&o.duration, "duration", 0, "stop sending and cut what is in flight after this long")
 	f.StringVar(&o.requestRate, "request-rate", "inf", "`number` of requests per second (Poisson), or inf for all at once")
+	f.BoolVar(&o.traceTimes, "use-trace-timestamps", false, "trace, mooncake, burstgpt, azure: send at the times of the trace instead of a rate")
 	f.Float64Var(&o.burstiness, "burstiness", 1, "gamma `shape` of the gaps: 1 is Poisson, below it burstier, inf constant")
 	f.IntVar(&o.maxConcurrency, "max-concurrency", 0, "most requests in flight; 0 is no bound")
 	f.IntVar(&o.warmup, "warmup-requests", 1, "requests before the measurement, with prompts of their own")

@@ -25,6 +25,8 @@ var stages = Checks{
 		return nil
 	},
 	AcceptsTokenIDs: func(backend string) bool { return backend == "vllm" },
+	AcceptsImages:   func(backend string) bool { return backend != "vllm" },
+	HasTimes:        func(dataset string) bool { return dataset == "trace" || dataset == "mooncake" },
 	Schedule: func(s probes.Schedule) error {
 		if strings.Contains(s.Cron, "99") || s.Every.Seconds() == 666 {
 			return errors.New("never fires")

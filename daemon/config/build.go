@@ -27,7 +27,9 @@ func (b *builder) build() {
 	b.environments()
 	b.workloads = map[string]probes.Workload{}
 	for _, name := range sortedKeys(b.doc.Workloads) {
-		b.workloads[name] = b.workload(name, b.doc.Workloads[name])
+		w := b.doc.Workloads[name]
+		b.workloads[name] = b.workload(name, &w)
+		b.doc.Workloads[name] = w
 	}
 	b.specs = map[string]probes.Spec{}
 	for _, name := range sortedKeys(b.doc.Probes) {
@@ -116,8 +118,9 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
-func (b *builder) workload(name string, w workload) probes.Workload {
+func (b *builder) workload(name string, w *workload) probes.Workload {
 	path := join("workloads", name)
+	b.dataset(path, w)
 	out := probes.Workload{
 		Name: name, Dataset: w.Dataset, Path: w.Path, InputTokens: w.InputTokens, OutputTokens: w.OutputTokens,
 		RangeRatio: w.RangeRatio, FixedOutputTokens: w.FixedOutputTokens, ContextTokens: w.ContextTokens,
@@ -126,6 +129,7 @@ func (b *builder) workload(name string, w workload) probes.Workload {
 			Temperature: w.Temperature, IgnoreEOS: w.IgnoreEOS, Stream: w.Stream, ExtraBody: w.ExtraBody, LoRA: w.LoRA,
 		},
 	}
+	w.shape(&out)
 	if w.TopP > 0 {
 		out.Sampling.TopP = probes.Known(w.TopP)
 	}
@@ -139,7 +143,9 @@ func (b *builder) workload(name string, w workload) probes.Workload {
 	if _, ok := w.ExtraBody["stream"]; ok {
 		b.report(path+".extra_body", "must not hold stream: set %s.stream", path)
 	}
-	b.readable(path+".path", w.Path)
+	if w.URL == "" {
+		b.file(path+".path", w)
+	}
 	if len(b.problems) == before && b.checks.Workload != nil {
 		b.refused(path, path, b.checks.Workload(out))
 	}
@@ -160,7 +166,7 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 	if canary && !b.set(path+".num_prompts") && p.Duration == 0 {
 		p.NumPrompts = 1
 	}
-	if p.Kind != "" && p.Kind != string(probes.Batch) && p.NumPrompts == 0 && p.Duration == 0 && !b.set(path+".num_prompts") && !b.set(path+".duration") {
+	if p.Kind != "" && p.Kind != string(probes.Batch) && !b.replays(p) && p.NumPrompts == 0 && p.Duration == 0 && !b.set(path+".num_prompts") && !b.set(path+".duration") {
 		b.report(path, "needs num_prompts or duration")
 	}
 	if !canary && !b.set(path+".warmup") {
@@ -179,6 +185,11 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 	return spec
 }
 
+// replays reports whether the trace itself says how much is asked.
+func (b *builder) replays(p *probe) bool {
+	return p.Kind == string(probes.Replay) || p.Arrivals == string(probes.FromTrace)
+}
+
 // required reports a key that was not written. It is true when a value can be looked at.
 func (b *builder) required(path, key string, known bool) bool {
 	if !known && !b.set(path+"."+key) {
@@ -194,6 +205,8 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 	shaped, rated := written("burstiness") || written("cv"), written("request_rate")
 	if p.Arrivals == "" && !written("arrivals") {
 		switch {
+		case p.Kind == string(probes.Replay):
+			p.Arrivals = string(probes.FromTrace)
 		case shaped:
 			p.Arrivals = string(probes.Gamma)
 		case math.IsInf(p.RequestRate, 1):
@@ -217,6 +230,14 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 			b.report(path, "needs num_prompts: burst sends everything at once")
 		}
 		a.Rate = math.Inf(1)
+	case probes.FromTrace:
+		if rated {
+			b.report(path+".request_rate", "must not be written: a trace has its own times, which mooncake_slowdown_factor of the workload stretches")
+		}
+		w, known := b.workloads[p.Workload]
+		if has := b.checks.HasTimes; known && has != nil && w.Dataset != "" && !has(w.Dataset) {
+			b.report(path+".workload", "dataset %s of workload %s has no times to replay, use trace, mooncake, burstgpt or azure", w.Dataset, p.Workload)
+		}
 	case probes.ClosedLoop:
 		if rated {
 			b.report(path+".request_rate", "must not be written: a closed loop has no rate of its own")
@@ -227,6 +248,9 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 			b.report(path+".request_rate", "must be finite for %s arrivals", a.Process)
 		}
 		b.required(path, "request_rate", p.RequestRate > 0)
+	}
+	if p.Kind == string(probes.Replay) && a.Process != probes.FromTrace && a.Process != "" {
+		b.report(path+".arrivals", "must be trace for a replay, or not written; use kind load for other times")
 	}
 	switch {
 	case shaped && a.Process != probes.Gamma && a.Process != "":

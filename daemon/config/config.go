@@ -24,7 +24,11 @@ type Checks struct {
 	UnixURL  func(text string) (string, error)
 	Schedule func(probes.Schedule) error
 	Workload func(probes.Workload) error
-	Arrivals func(probes.Arrivals) error
+	// HasTimes reports whether requests of a dataset bring their own times.
+	HasTimes func(dataset string) bool
+	// AcceptsImages reports whether a backend can send images.
+	AcceptsImages func(backend string) bool
+	Arrivals      func(probes.Arrivals) error
 }
 
 // Config is a valid configuration. It is never changed after [Load].

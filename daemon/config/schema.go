@@ -83,17 +83,36 @@ type Environment struct {
 }
 
 type workload struct {
-	Dataset           string         `yaml:"dataset" enum:"dataset" default:"random" doc:"random is random text, random-ids random token ids, sharegpt a file of conversations."`
-	Path              string         `yaml:"path" as:"path" doc:"File of the dataset (sharegpt)."`
-	InputTokens       int            `yaml:"input_tokens" default:"512" min:"1" doc:"Prompt length (random, random-ids)."`
-	OutputTokens      int            `yaml:"output_tokens" default:"128" min:"1" doc:"Answer length (random, random-ids)."`
+	Dataset           string         `yaml:"dataset" enum:"dataset" default:"random" doc:"random is random text, random-ids random token ids, sharegpt a file of conversations, generated-shared-prefix groups of prompts with a system prompt in common, image random text with images, custom a JSONL file of prompts or conversations, text pieces of a text file, trace a JSONL file of requests with their times, mooncake a trace of lengths and hash ids, burstgpt and azure their CSV files of times and lengths."`
+	Path              string         `yaml:"path" as:"path" doc:"File of the dataset; a folder of mooncake traces."`
+	URL               string         `yaml:"url" doc:"Where the file is fetched from when it is not there yet; needs sha256. Nothing is fetched otherwise."`
+	SHA256            string         `yaml:"sha256" doc:"What the file of the url must hash to, in hexadecimal digits."`
+	SkipBadRows       bool           `yaml:"skip_bad_rows" doc:"Leave out rows of the file that cannot be used and count them, instead of ending with an error (custom, trace, mooncake, burstgpt, azure)."`
+	InputTokens       int            `yaml:"input_tokens" default:"512" min:"1" doc:"Prompt length (random, random-ids, text), length of the text (image)."`
+	OutputTokens      int            `yaml:"output_tokens" default:"128" min:"1" doc:"Answer length (random, random-ids, text, image), or where a row has none (custom, trace, mooncake)."`
 	RangeRatio        float64        `yaml:"range_ratio" default:"1" doc:"Lengths are uniform between this share of the full length and the full length, as in sglang; 1 makes all equal."`
-	FixedOutputTokens int            `yaml:"fixed_output_tokens" min:"1" doc:"Answer length in place of the dataset's (sharegpt)."`
-	ContextTokens     int            `yaml:"context_tokens" min:"1" doc:"Leave out conversations longer than this (sharegpt)."`
+	FixedOutputTokens int            `yaml:"fixed_output_tokens" min:"1" doc:"Answer length in place of the dataset's (sharegpt, custom, trace, mooncake, burstgpt, azure)."`
+	ContextTokens     int            `yaml:"context_tokens" min:"1" doc:"Leave out requests of more tokens than this, prompt and answer together (sharegpt, custom, trace, mooncake, burstgpt, azure)."`
+	GSPGroups         int            `yaml:"gsp_num_groups" min:"1" doc:"Groups of generated-shared-prefix. 64."`
+	GSPPrompts        int            `yaml:"gsp_prompts_per_group" min:"1" doc:"Prompts of each group. 16."`
+	GSPSystem         int            `yaml:"gsp_system_prompt_len" min:"1" doc:"Tokens of a group's system prompt. 2048."`
+	GSPQuestion       int            `yaml:"gsp_question_len" min:"1" doc:"Tokens of a prompt's own question. 128."`
+	GSPOutput         int            `yaml:"gsp_output_len" min:"1" doc:"Answer length. 256."`
+	GSPRangeRatio     float64        `yaml:"gsp_range_ratio" doc:"As range_ratio, for the three lengths. 1."`
+	GSPZipf           float64        `yaml:"gsp_zipf_alpha" doc:"Popularity of group k is proportional to 1/(k+1)^alpha; 0, the default, makes all equal."`
+	ImageCount        int            `yaml:"image_count" min:"1" doc:"Images of each request (image). 1."`
+	ImageResolution   string         `yaml:"image_resolution" doc:"4k, 1080p, 720p, 360p or height x width as in 512x768 (image). 1080p."`
+	ImageFormat       string         `yaml:"image_format" enum:"image_format" doc:"Encoding (image). jpeg."`
+	ImageContent      string         `yaml:"image_content" enum:"image_content" doc:"Noise or white (image). random."`
+	TimeUnit          string         `yaml:"time_unit" enum:"time_unit" doc:"What a number stands for as a timestamp (trace); times as ISO 8601 text need none."`
+	Slowdown          float64        `yaml:"mooncake_slowdown_factor" min:">0" doc:"Stretches the times of trace, mooncake, burstgpt and azure. 1."`
+	Rounds            int            `yaml:"mooncake_num_rounds" min:"1" doc:"Turns of the session that each row becomes (mooncake). 1."`
+	MooncakeTrace     string         `yaml:"mooncake_workload" enum:"mooncake_workload" doc:"Which trace to read when path is a folder (mooncake): its file is NAME_trace.jsonl. conversation."`
+	BlockTokens       int            `yaml:"block_tokens" min:"16" doc:"Tokens that one hash id stands for (mooncake, trace). 512."`
 	Tokenizer         string         `yaml:"tokenizer" enum:"tokenizer" default:"server" doc:"server asks the target to count; approx estimates, and marks its results."`
 	VocabSize         int            `yaml:"vocab_size" min:"1" doc:"Token ids are below it (random-ids)."`
 	TokenIDs          bool           `yaml:"token_ids" default:"false" doc:"Send prompts as token ids; only some backends take them."`
-	Cache             string         `yaml:"cache" enum:"cache" default:"cold" doc:"What is expected of the prefix cache: cold salts every prompt, warm repeats the same prompts on purpose, shared shares prefixes on purpose."`
+	Cache             string         `yaml:"cache" enum:"cache" default:"cold" doc:"What is expected of the prefix cache: cold salts every prompt, warm repeats the same prompts on purpose, shared shares prefixes on purpose. shared for generated-shared-prefix, mooncake and trace."`
 	Seed              int64          `yaml:"seed" default:"1" min:"any" doc:"Fixes lengths, texts and arrival gaps."`
 	Temperature       float64        `yaml:"temperature" default:"0" doc:"Sampling temperature."`
 	TopP              float64        `yaml:"top_p" min:">0" doc:"Nucleus sampling, at most 1; not sent when not written."`
@@ -104,20 +123,20 @@ type workload struct {
 }
 
 type probe struct {
-	Kind             string        `yaml:"kind" enum:"kind" doc:"Required. canary: a few requests often, judged over a window. load: a benchmark, judged by itself. peak: the throughput ceiling, by doubling the workers of a closed loop. batch: one batch of equal requests at once."`
+	Kind             string        `yaml:"kind" enum:"kind" doc:"Required. canary: a few requests often, judged over a window. load: a benchmark, judged by itself. replay: a trace at its own times. peak: the throughput ceiling, by doubling the workers of a closed loop. batch: one batch of equal requests at once."`
 	Every            time.Duration `yaml:"every" min:">0" doc:"Time between two starts. Without every and schedule the probe runs only when asked."`
 	Schedule         string        `yaml:"schedule" doc:"Cron expression of five fields, in place of every."`
 	Timezone         string        `yaml:"timezone" doc:"IANA name of the schedule's time zone; UTC when not written."`
 	AllowParallel    bool          `yaml:"allow_parallel" default:"false" doc:"Start although another probe is running on the target."`
 	Workload         string        `yaml:"workload" doc:"Required: name of a workload."`
-	NumPrompts       int           `yaml:"num_prompts" min:"1" doc:"Measured requests of a run. canary: 1; load needs it, or a duration; peak: of each step, at least 4 for each worker, 64 when neither is written."`
+	NumPrompts       int           `yaml:"num_prompts" min:"1" doc:"Measured requests of a run. canary: 1; load needs it, or a duration; replay: all that the trace has; peak: of each step, at least 4 for each worker, 64 when neither is written."`
 	Repeats          int           `yaml:"repeats" min:"1" doc:"Run a load so many times, one after the other; its result is the median of them, number by number (load)."`
 	BatchSize        int           `yaml:"batch_size" min:"1" doc:"Requests of the batch (batch needs it)."`
 	StartConcurrency int           `yaml:"start_concurrency" min:"1" doc:"Workers of a peak's first step; 1 when not written, and max_concurrency for a single step (peak)."`
 	OfflineResult    string        `yaml:"offline_result" as:"path" doc:"Result file whose last throughput is that of the engine without a server (bench_offline_throughput, vllm bench throughput) or a peak of inferbeat, to compare with (load, peak)."`
 	Duration         time.Duration `yaml:"duration" min:">0" doc:"Stop sending and cut what is in flight after this time."`
 	RequestRate      float64       `yaml:"request_rate" as:"rate" min:">0" doc:"Requests per second, or inf for all at once."`
-	Arrivals         string        `yaml:"arrivals" enum:"arrivals" doc:"How due times follow each other. poisson with a finite request_rate, burst with inf, gamma with burstiness or cv, closed with max_concurrency alone; a canary with none of these sends one after the other."`
+	Arrivals         string        `yaml:"arrivals" enum:"arrivals" doc:"How due times follow each other. poisson with a finite request_rate, burst with inf, gamma with burstiness or cv, closed with max_concurrency alone; a canary with none of these sends one after the other. trace takes the times of the dataset, and is what replay does."`
 	Burstiness       float64       `yaml:"burstiness" min:">0" doc:"Shape of gamma arrivals, as in vLLM: 1 is Poisson, smaller is burstier."`
 	CV               float64       `yaml:"cv" min:">0" doc:"Coefficient of variation of gamma arrivals, in place of burstiness: 1/sqrt(burstiness)."`
 	MaxConcurrency   int           `yaml:"max_concurrency" min:"1" doc:"Most requests in flight; workers of a closed loop; the most that a peak, which needs it, may double up to. No bound when not written."`
@@ -208,19 +227,25 @@ type tlsOptions struct {
 // enums are the closed lists. Those of the vocabulary are taken from it, so that
 // a new kind or signal needs no change here.
 var enums = map[string][]string{
-	"level":       {"debug", "info", "warn", "error"},
-	"format":      {"logfmt", "json"},
-	"histograms":  {"auto", "classic", "native"},
-	"allow":       {"flush_cache"},
-	"dataset":     {"random", "random-ids", "sharegpt"},
-	"tokenizer":   {"server", "approx"},
-	"cache":       {string(probes.CacheCold), string(probes.CacheWarm), string(probes.CacheShared)},
-	"connection":  {string(probes.ConnectionReuse), string(probes.ConnectionNew)},
-	"protocol":    {string(probes.HTTP1), string(probes.HTTP2)},
-	"environment": words(probes.Environments),
-	"kind":        words(probes.Kinds),
-	"arrivals":    words(probes.ArrivalProcesses),
-	"signal":      words(probes.Signals),
+	"level":      {"debug", "info", "warn", "error"},
+	"format":     {"logfmt", "json"},
+	"histograms": {"auto", "classic", "native"},
+	"allow":      {"flush_cache"},
+	"dataset": {
+		"random", "random-ids", "sharegpt", "generated-shared-prefix", "image", "custom", "text", "trace", "mooncake", "burstgpt", "azure",
+	},
+	"image_format":      {"jpeg", "png"},
+	"image_content":     {"random", "blank"},
+	"time_unit":         {"s", "ms", "us", "ns"},
+	"mooncake_workload": {"conversation", "mooncake", "toolagent", "synthetic"},
+	"tokenizer":         {"server", "approx"},
+	"cache":             {string(probes.CacheCold), string(probes.CacheWarm), string(probes.CacheShared)},
+	"connection":        {string(probes.ConnectionReuse), string(probes.ConnectionNew)},
+	"protocol":          {string(probes.HTTP1), string(probes.HTTP2)},
+	"environment":       words(probes.Environments),
+	"kind":              words(probes.Kinds),
+	"arrivals":          words(probes.ArrivalProcesses),
+	"signal":            words(probes.Signals),
 }
 
 func words[T ~string](list []T) []string {

@@ -219,6 +219,9 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 		if accepts := b.checks.AcceptsTokenIDs; accepts != nil && spec.Workload.TokenIDs && !accepts(t.Backend) {
 			b.report(path+".probes", "probe %s: backend %s does not take token ids (workload %s)", name, t.Backend, spec.Workload.Name)
 		}
+		if accepts := b.checks.AcceptsImages; accepts != nil && spec.Workload.Dataset == "image" && !accepts(t.Backend) {
+			b.report(path+".probes", "probe %s: backend %s does not take images (workload %s)", name, t.Backend, spec.Workload.Name)
+		}
 		if known && b.sound(join("probes", name)) && b.sound(join("workloads", spec.Workload.Name)) {
 			over := func(format string, args ...any) {
 				b.report(path+".probes", "probe %s exceeds environment %s: %s", name, t.Environment, fmt.Sprintf(format, args...))
@@ -271,14 +274,6 @@ func checkPair(spec probes.Spec, every time.Duration, env Environment, over func
 		}
 	}
 	return tokensPerDay(spec, every, float64(in+out), env, over)
-}
-
-// lengths are the largest prompt and answer of a workload; 0 is not known.
-func lengths(w probes.Workload) (in, out int) {
-	if w.Dataset == "sharegpt" {
-		return w.ContextTokens, or(w.FixedOutputTokens, w.ContextTokens)
-	}
-	return w.InputTokens, w.OutputTokens
 }
 
 // tokensPerDay is the most that the schedule asks for in a day; a cron

@@ -24,6 +24,8 @@ type ourDetails struct {
 	RequestIDs []string    `json:"request_ids"`
 	Outcomes   []string    `json:"outcomes"`
 	Due        []number    `json:"due"`
+	Planned    []*number   `json:"planned,omitempty"`  // by the trace; of replays
+	Sessions   []string    `json:"sessions,omitempty"` // of the trace; of replays
 	Sent       []*number   `json:"sent"`
 	E2Es       []*number   `json:"e2e"`
 	ChunkGaps  [][]float64 `json:"chunk_gaps"`
@@ -70,6 +72,10 @@ func newOurDetails(run *probes.Run) *ourDetails {
 		d.RequestIDs[i] = r.ID
 		d.Outcomes[i] = string(r.Outcome)
 		d.Due[i] = number(r.Due.Seconds())
+		if run.Spec.Arrivals.Process == probes.FromTrace {
+			d.Planned = append(d.Planned, inSeconds(r.Planned))
+			d.Sessions = append(d.Sessions, r.Session)
+		}
 		if r.Outcome != probes.Dropped {
 			d.Sent[i] = new(number(r.Sent.Seconds()))
 		}

@@ -68,7 +68,7 @@ type line struct {
 	Tag               *string  `json:"tag"`
 	Backend           string   `json:"backend"`
 	DatasetName       string   `json:"dataset_name"`
-	RequestRate       number   `json:"request_rate"`
+	RequestRate       any      `json:"request_rate"` // a number, or the word trace
 	MaxConcurrency    *int     `json:"max_concurrency"`
 	ShareGPTOutputLen *int     `json:"sharegpt_output_len"`
 	RandomInputLen    *int     `json:"random_input_len"`
@@ -159,7 +159,7 @@ func newLine(run *probes.Run, o Options) *line {
 		RequestRate: requestRate(spec.Arrivals), MaxConcurrency: positive(spec.Arrivals.MaxConcurrency),
 		ShareGPTOutputLen: positive(w.FixedOutputTokens),
 		Duration:          number(s.Duration.Seconds()), Completed: s.Completed,
-		TotalInput: s.InputTokens, TotalInputText: s.InputTokens, TotalOutput: s.OutputTokens,
+		TotalInput: s.InputTokens, TotalInputText: s.TextTokens(), TotalInputVision: s.ImageTokens.Or(0), TotalOutput: s.OutputTokens,
 		RequestThroughput: known(s.RequestThroughput), InputThroughput: known(s.InputThroughput),
 		OutputThroughput: known(s.OutputThroughput), TotalThroughput: known(s.TotalThroughput),
 		Concurrency: known(s.Concurrency), AcceptLength: known(s.AcceptLength),
@@ -182,7 +182,10 @@ func newLine(run *probes.Run, o Options) *line {
 
 // requestRate is inf in a closed loop too: bench_serving knows it as a burst
 // behind a concurrency limit.
-func requestRate(a probes.Arrivals) number {
+func requestRate(a probes.Arrivals) any {
+	if a.Process == probes.FromTrace {
+		return "trace"
+	}
 	if !a.OpenLoop() {
 		return number(math.Inf(1))
 	}

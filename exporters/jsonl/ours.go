@@ -34,6 +34,7 @@ type ours struct {
 	Cancelled int                    `json:"cancelled"`
 	Dropped   int                    `json:"dropped"`
 	Warmup    int                    `json:"warmup"`
+	Skipped   int                    `json:"skipped_rows,omitempty"` // of the dataset
 	Outcomes  map[probes.Outcome]int `json:"outcomes"`
 	Flags     map[string]int         `json:"flags"`
 
@@ -137,7 +138,7 @@ func newOurs(run *probes.Run, version string) ours {
 			IgnoreEOS: w.Sampling.IgnoreEOS, Stream: w.Sampling.Stream,
 		},
 		Arrivals: newArrivals(run.Spec.Arrivals),
-		Requests: s.Requests, Sent: s.Sent, Failed: s.Failed, Cancelled: s.Cancelled, Dropped: s.Dropped, Warmup: s.Warmup,
+		Requests: s.Requests, Sent: s.Sent, Failed: s.Failed, Cancelled: s.Cancelled, Dropped: s.Dropped, Warmup: s.Warmup, Skipped: run.SkippedRows,
 		Outcomes: s.Outcomes, Flags: s.Flags,
 		SuccessRatio: known(s.SuccessRatio), OfferedRate: known(s.OfferedRate), AchievedRate: known(s.AchievedRate), Goodput: known(s.Goodput),
 		InputSource: text(string(s.InputSource)), OutputSource: text(string(s.OutputSource)), UnknownOutputs: s.UnknownOutputs,
@@ -237,7 +238,7 @@ type part struct {
 
 func newArrivals(a probes.Arrivals) arrivals {
 	out := arrivals{Process: string(a.Process), MaxConcurrency: positive(a.MaxConcurrency)}
-	if a.OpenLoop() {
+	if a.OpenLoop() && a.Process != probes.FromTrace {
 		out.Rate = new(number(a.Rate))
 	}
 	if a.Process == probes.Gamma {

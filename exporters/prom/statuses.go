@@ -190,10 +190,10 @@ func probeFacts(name string, spec *probes.Spec) []*dto.LabelPair {
 	}
 }
 
-// rateText is empty in a closed loop, which has no rate of its own.
+// rateText is empty in a closed loop and in a trace, which have no rate of their own.
 func rateText(a probes.Arrivals) string {
 	switch {
-	case !a.OpenLoop():
+	case !a.OpenLoop() || a.Process == probes.FromTrace:
 		return ""
 	case math.IsInf(a.Rate, 1):
 		return "inf"

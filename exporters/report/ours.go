@@ -27,6 +27,9 @@ func (p *printer) inferbeat(run *probes.Run) {
 	p.parts(run)
 	p.offline(s)
 	p.requests(s)
+	if run.SkippedRows > 0 {
+		p.count("Rows of the dataset left out:", run.SkippedRows)
+	}
 	p.samples(s)
 	p.client(run)
 	p.rule("Time to First Token from Due Time", '-')

@@ -163,7 +163,10 @@ func (p *printer) benchServing(run *probes.Run) {
 	p.count("Successful requests:", s.Completed)
 	p.optional("Benchmark duration (s):", duration(s))
 	p.optionalCount("Total input tokens:", s.InputTokens)
-	p.optionalCount("Total input text tokens:", s.InputTokens)
+	p.optionalCount("Total input text tokens:", s.TextTokens())
+	if s.ImageTokens.IsKnown() {
+		p.optionalCount("Total input vision tokens:", s.ImageTokens)
+	}
 	p.optionalCount("Total generated tokens:", s.OutputTokens)
 	p.optionalCount("Total generated tokens (retokenized):", retokenized(s))
 	p.optional("Request throughput (req/s):", s.RequestThroughput)
@@ -193,7 +196,10 @@ func requestRate(a probes.Arrivals) string {
 	if a.OpenLoop() && a.Rate == 0 {
 		return "trace"
 	}
-	if !a.OpenLoop() || math.IsInf(a.Rate, 1) {
+	switch {
+	case a.Process == probes.FromTrace:
+		return "trace"
+	case !a.OpenLoop() || math.IsInf(a.Rate, 1):
 		return "inf"
 	}
 	s := strconv.FormatFloat(a.Rate, 'f', -1, 64)

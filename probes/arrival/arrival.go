@@ -72,6 +72,11 @@ func validateRate(a probes.Arrivals) error {
 	switch a.Process {
 	case probes.ClosedLoop: // the answers set the pace
 		return nil
+	case probes.FromTrace:
+		if a.Rate != 0 {
+			return fmt.Errorf("rate: a trace has its own times, is %v; leave it out, or stretch the trace", a.Rate)
+		}
+		return nil
 	case probes.Burst:
 		if a.Rate != 0 && !math.IsInf(a.Rate, 1) {
 			return fmt.Errorf("rate: a burst has none, is %v; leave it out, or choose constant, poisson or gamma", a.Rate)
@@ -102,6 +107,7 @@ func validateRate(a probes.Arrivals) error {
 //     requests due at one instant could be neither sent nor dropped.
 //   - closed loop: nil, since a request is due when an earlier one has ended;
 //     the load generator takes the absence of offsets for a closed loop.
+//   - trace: nil, since the requests themselves say when they are due.
 //
 // For poisson and gamma with n > 1 the gaps are scaled so that the last request
 // is due at exactly (n-1)/rate. The offered rate is then the asked one, whereas
@@ -113,7 +119,7 @@ func validateRate(a probes.Arrivals) error {
 // Offsets beyond the range of [time.Duration] stay at its maximum.
 func Offsets(a probes.Arrivals, n int, seed int64) iter.Seq[time.Duration] {
 	switch {
-	case a.Process == probes.ClosedLoop:
+	case a.Process == probes.ClosedLoop || a.Process == probes.FromTrace:
 		return nil
 	case a.Process == probes.Burst || n < 0:
 		return zeros(n)
@@ -208,13 +214,13 @@ func nanoseconds(ns float64) time.Duration {
 //
 // The span is d or count/rate, whichever is shorter, so that count/span is the
 // offered rate: the last request owns a gap like every other. A burst has no
-// span, nor has a closed loop, whose count is n or, when only d bounds it,
-// unknown and given as 0. A run without any bound has neither.
+// span, nor has a closed loop or a trace, whose count is n or, when only d bounds
+// it, unknown and given as 0. A run without any bound has neither.
 func Planned(a probes.Arrivals, n int, d time.Duration, seed int64) (count int, span time.Duration) {
 	switch {
 	case n < 0 || d < 0 || n == 0 && d == 0:
 		return 0, 0
-	case a.Process == probes.Burst || a.Process == probes.ClosedLoop:
+	case a.Process == probes.Burst || a.Process == probes.ClosedLoop || a.Process == probes.FromTrace:
 		return n, 0
 	case d == 0:
 		return n, constantDue(n, a.Rate)

@@ -93,6 +93,9 @@ func TestProcessesWithoutGaps(t *testing.T) {
 	if got := Offsets(closed, 5, 1); got != nil {
 		t.Errorf("closed loop: got offsets %v, want nil", take(got, 1))
 	}
+	if got := Offsets(probes.Arrivals{Process: probes.FromTrace}, 5, 1); got != nil {
+		t.Errorf("trace: got offsets %v, want nil", take(got, 1))
+	}
 }
 
 // These offsets are the frozen trace of seed 42. When they change, every stored
@@ -367,6 +370,7 @@ func TestPlanned(t *testing.T) {
 		{"duration first", constantRate(10), 500, 10 * time.Second, 100, 10 * time.Second},
 		{"all due but the last gap is cut", constantRate(1), 4, 3500 * time.Millisecond, 4, 3500 * time.Millisecond},
 		{"too many to count one by one", constantRate(1e6), 0, 24 * time.Hour, 86_400_000_000, 24 * time.Hour},
+		{"trace", probes.Arrivals{Process: probes.FromTrace}, 7, time.Minute, 7, 0},
 		{"gamma of cv 0", gamma(10, 0), 0, 10 * time.Second, 100, 10 * time.Second},
 		{"burst", burst, 50, 0, 50, 0},
 		{"burst with duration", burst, 50, time.Second, 50, 0},
@@ -413,7 +417,7 @@ func TestValidate(t *testing.T) {
 		constantRate(10), constantRate(MaxRate), constantRate(1e-3), poisson(8), gamma(8, 0), gamma(8, 1), gamma(8, MaxCV),
 		gamma(8, probes.BurstinessToCV(math.Inf(1))),
 		{Process: probes.Burst}, {Process: probes.Burst, Rate: math.Inf(1), MaxConcurrency: 4},
-		{Process: probes.ClosedLoop, MaxConcurrency: 1}, {Process: probes.ClosedLoop, MaxConcurrency: 1, Rate: math.Inf(1)},
+		{Process: probes.FromTrace}, {Process: probes.FromTrace, MaxConcurrency: 3}, {Process: probes.ClosedLoop, MaxConcurrency: 1}, {Process: probes.ClosedLoop, MaxConcurrency: 1, Rate: math.Inf(1)},
 		{Process: probes.Poisson, Rate: 8, MaxConcurrency: 4},
 	} {
 		if err := Validate(a); err != nil {
@@ -445,7 +449,8 @@ func TestValidate(t *testing.T) {
 		{probes.Arrivals{Process: probes.ClosedLoop},
 			[]string{"max_concurrency: a closed loop needs at least 1, it is the number of workers"}},
 		{probes.Arrivals{Process: "ramp", Rate: 1},
-			[]string{`process: "ramp" is unknown, use one of ["constant" "poisson" "gamma" "burst" "closed"]`}},
+			[]string{`process: "ramp" is unknown, use one of ["constant" "poisson" "gamma" "burst" "closed" "trace"]`}},
+		{probes.Arrivals{Process: probes.FromTrace, Rate: 2}, []string{"rate: a trace has its own times, is 2; leave it out, or stretch the trace"}},
 		{probes.Arrivals{Process: probes.Gamma, Rate: -1, CV: -2, MaxConcurrency: -3}, []string{
 			fmt.Sprintf(rateText, "-1"), fmt.Sprintf(cvText, "-2"), "max_concurrency: must not be negative, is -3",
 		}},

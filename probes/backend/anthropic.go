@@ -5,13 +5,19 @@ import "github.com/inferbeat/inferbeat/probes/internal/jsonscan"
 // anthropic is the Messages API, also as SGLang, vLLM and llama-server imitate it. Those
 // that want a bearer get it as a header of the user's own. A length cannot be forced.
 var anthropic = dialect{
-	path: "/v1/messages", port: 443, modelsPath: modelsPath, tokenize: chatWays,
+	path: "/v1/messages", messages: true, images: true, port: 443, modelsPath: modelsPath, tokenize: chatWays,
 	keyHeader: "X-Api-Key", header: map[string]string{"Anthropic-Version": "2023-06-01"},
 	lengthField: "max_tokens", body: anthropicBody, lora: loraModel, splitPrompt: true, parse: parseAnthropic,
 }
 
 func anthropicBody(d *dialect, q question) map[string]any {
-	fields := map[string]any{"messages": userMessage(q.Prompt)}
+	fields := map[string]any{}
+	if system, rest := systemText(q.Messages); system != "" {
+		fields["system"] = system
+		other := *q.Request
+		other.Messages, q.Request = rest, &other
+	}
+	fields["messages"] = q.conversation(imageSourcePart)
 	if q.model != "" {
 		fields["model"] = q.model
 	}

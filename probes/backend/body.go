@@ -10,8 +10,12 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
-// errTextOnly: token ids were handed to a dialect without a field for them.
-var errTextOnly = errors.New("backend takes prompts as text only")
+// What was handed to a dialect without a field for it.
+var (
+	errTextOnly   = errors.New("backend takes prompts as text only")
+	errNoMessages = errors.New("backend takes one prompt and no conversation, choose a chat backend")
+	errNoImages   = errors.New("backend takes no images, choose a chat backend or sglang")
+)
 
 // asked is a finished request body and what it asks for.
 type asked struct {
@@ -25,6 +29,12 @@ type asked struct {
 func (d *dialect) encode(q question) (asked, error) {
 	if q.TokenIDs != nil && !d.tokenIDs {
 		return asked{}, fmt.Errorf("send token ids: %w", errTextOnly)
+	}
+	if q.Messages != nil && !d.messages {
+		return asked{}, fmt.Errorf("send messages: %w", errNoMessages)
+	}
+	if len(q.Images) > 0 && !d.images {
+		return asked{}, fmt.Errorf("send images: %w", errNoImages)
 	}
 	fields := d.body(d, q)
 	if q.Sampling.LoRA != "" {

@@ -134,12 +134,12 @@ func (c *Client) model() string {
 func (c *Client) Do(ctx context.Context, clock probes.Clock, req *probes.Request, due time.Duration) (rec probes.Record) {
 	rec = probes.Record{
 		ID: req.ID, Index: req.Index, Warmup: req.Warmup, Due: due,
-		RequestedInput: req.InputTokens, RequestedOutput: req.MaxOutputTokens,
+		RequestedInput: req.InputTokens, RequestedOutput: req.MaxOutputTokens, Images: len(req.Images),
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			rec.Outcome, rec.End = probes.BadResponse, probes.Known(clock.Now())
-			rec.Error = c.printable(fmt.Sprint("read answer: internal error: ", p), req.Prompt)
+			rec.Error = c.printable(fmt.Sprint("read answer: internal error: ", p), sentTexts(req)...)
 		}
 	}()
 	x := exchange{Client: c, ctx: ctx, clock: clock, req: req, rec: &rec}

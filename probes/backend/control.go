@@ -129,7 +129,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, reply any)
 	case resp == nil:
 		return err
 	case resp.StatusCode/100 != 2:
-		return &statusError{resp.StatusCode, c.printable(failureText(text), "")}
+		return &statusError{resp.StatusCode, c.printable(failureText(text))}
 	case err != nil:
 		return err
 	case reply == nil:
@@ -169,7 +169,7 @@ func (c *Client) converse(ctx context.Context, method, path string, question []b
 }
 
 // cleaned is an error whose text holds no secret and whose chain is kept.
-func (c *Client) cleaned(err error) error { return &cleanError{c.printable(err.Error(), ""), err} }
+func (c *Client) cleaned(err error) error { return &cleanError{c.printable(err.Error()), err} }
 
 type cleanError struct {
 	text  string

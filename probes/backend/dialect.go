@@ -30,6 +30,10 @@ type dialect struct {
 	// header is sent with every request unless the user names another value.
 	header map[string]string
 
+	// messages: a conversation may be sent.
+	messages bool
+	// images: pictures may be sent beside the text.
+	images bool
 	// tokenIDs: a prompt may be sent as token ids.
 	tokenIDs bool
 	// sampling names the object of the body that holds the length and what forces
@@ -129,6 +133,18 @@ func DefaultPort(name string) int {
 func AcceptsTokenIDs(name string) bool {
 	d := dialects[name]
 	return d != nil && d.tokenIDs
+}
+
+// AcceptsMessages reports whether the backend takes conversations of several messages.
+func AcceptsMessages(name string) bool {
+	d := dialects[name]
+	return d != nil && d.messages
+}
+
+// AcceptsImages reports whether the backend takes images.
+func AcceptsImages(name string) bool {
+	d := dialects[name]
+	return d != nil && d.images
 }
 
 // nearest is the known name that has all parts of the given one, or else the one

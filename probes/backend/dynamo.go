@@ -3,7 +3,7 @@ package backend
 // dynamo is the chat route of a Dynamo front end. Annotations and errors come as
 // named events whose text is a comment, with or without data.
 var dynamo = dialect{
-	path: chatPath, port: 8000, modelsPath: modelsPath, tokenize: chatWays,
+	path: chatPath, messages: true, images: true, port: 8000, modelsPath: modelsPath, tokenize: chatWays,
 	tokenIDs: true, lengthField: "max_completion_tokens", exact: ignoreEOS,
 	body: dynamoBody, lora: loraModel, parse: parseOpenAI,
 }

@@ -122,14 +122,16 @@ func secretsOf(values ...string) []string {
 
 // printable is an error text as a record may hold it: without secrets, without
 // the prompt, bounded, on one line. Servers do repeat what was sent to them.
-func (c *Client) printable(text, prompt string) string {
+func (c *Client) printable(text string, prompts ...string) string {
 	for _, secret := range c.secrets {
 		text = strings.ReplaceAll(text, secret, "<secret>")
 	}
 	const telling = 24 // enough to know the prompt again, too much to be chance
-	if len(prompt) >= telling {
-		if at := strings.Index(text, prompt[:telling]); at >= 0 {
-			text = text[:at] + "<prompt>"
+	for _, prompt := range prompts {
+		if len(prompt) >= telling {
+			if at := strings.Index(text, prompt[:telling]); at >= 0 {
+				text = text[:at] + "<prompt>"
+			}
 		}
 	}
 	return oneLine(text, maxErrorText)

@@ -103,7 +103,7 @@ func (x *exchange) end(outcome probes.Outcome, text string) {
 		x.rec.End = probes.Known(x.clock.Now())
 	}
 	if outcome != probes.OK {
-		x.rec.Error = x.printable(text, x.req.Prompt)
+		x.rec.Error = x.printable(text, sentTexts(x.req)...)
 	}
 }
 

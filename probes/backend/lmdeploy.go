@@ -9,7 +9,7 @@ var (
 		body: completionsBody, lora: loraModel, parse: parseOpenAI,
 	}
 	lmdeployChat = dialect{
-		path: chatPath, port: 23333, modelsPath: modelsPath, tokenize: encodeChatWays,
+		path: chatPath, messages: true, images: true, port: 23333, modelsPath: modelsPath, tokenize: encodeChatWays,
 		tokenIDs: true, lengthField: "max_completion_tokens", exact: ignoreEOS,
 		body: lmdeployChatBody, lora: loraModel, parse: parseOpenAI,
 	}

@@ -12,7 +12,7 @@ import (
 // own. A length cannot be forced, a cached prefix is not counted, and an adapter is a
 // model of its own.
 var ollama = dialect{
-	path: "/api/chat", port: 11434, modelsPath: modelsPath,
+	path: "/api/chat", messages: true, images: true, port: 11434, modelsPath: modelsPath,
 	sampling: "options", lengthField: "num_predict",
 	body: ollamaBody, lora: loraModel, lines: true, parse: parseOllama,
 }
@@ -20,7 +20,19 @@ var ollama = dialect{
 func ollamaBody(d *dialect, q question) map[string]any {
 	options := map[string]any{}
 	d.addSampling(options, q.Request)
-	fields := map[string]any{"messages": userMessage(q.Prompt), d.sampling: options}
+	messages := q.conversation(nil)
+	if len(q.Images) > 0 {
+		data := make([]string, len(q.Images))
+		for i, image := range q.Images {
+			data[i] = image.Base64
+		}
+		pictured := 0
+		if q.Messages != nil {
+			pictured = lastUser(q.Messages)
+		}
+		messages[pictured].(map[string]any)["images"] = data
+	}
+	fields := map[string]any{"messages": messages, d.sampling: options}
 	if q.model != "" {
 		fields["model"] = q.model
 	}

@@ -19,7 +19,7 @@ var (
 		body: completionsBody, lora: loraModel, parse: parseOpenAI,
 	}
 	openAIChat = dialect{
-		path: chatPath, port: 443, modelsPath: modelsPath, tokenize: chatWays, lengthField: "max_completion_tokens",
+		path: chatPath, messages: true, images: true, port: 443, modelsPath: modelsPath, tokenize: chatWays, lengthField: "max_completion_tokens",
 		body: chatBody, lora: loraModel, parse: parseOpenAI,
 	}
 )
@@ -36,16 +36,11 @@ func completionsBody(d *dialect, q question) map[string]any {
 	return fields
 }
 
-// chatBody asks for an answer to one user message.
+// chatBody asks for an answer to the conversation, in most cases one user message.
 func chatBody(d *dialect, q question) map[string]any {
 	fields := d.openAIBody(q)
-	fields["messages"] = userMessage(q.Prompt)
+	fields["messages"] = q.conversation(imageURLPart)
 	return fields
-}
-
-// userMessage is a conversation of one message.
-func userMessage(text string) []any {
-	return []any{map[string]any{"role": "user", "content": text}}
 }
 
 // openAIBody is what the two routes have in common. Usage is asked for because it

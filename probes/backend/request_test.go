@@ -485,3 +485,92 @@ func TestRecordCarriesTheRequest(t *testing.T) {
 		t.Errorf("first byte %v, status %d, connection %+v", rec.FirstByte, rec.StatusCode, rec.Connection)
 	}
 }
+
+// A conversation and pictures, as each chat backend wants them; the others refuse
+// them before anything is sent.
+func TestConversationsAndImages(t *testing.T) {
+	const dataURL = "data:image/png;base64,AAAA"
+	turn := func(role, content string) object { return object{"role": role, "content": content} }
+	system, first, reply := turn("system", "Be brief."), turn("user", "Hi."), turn("assistant", "Hello.")
+	plain := object{"messages": []any{system, first, reply, turn("user", "What is this?")}}
+	picture := object{"type": "image_url", "image_url": object{"url": dataURL}}
+	asked := func(parts ...any) []any {
+		return append([]any{system, first, reply}, object{"role": "user", "content": append(parts, object{"type": "text", "text": "What is this?"})})
+	}
+	type bodies struct{ messages, images object }
+	chat := bodies{plain, object{"messages": asked(picture)}}
+	inputImage := object{"type": "input_image", "image_url": dataURL}
+	want := map[string]bodies{
+		"sglang-oai-chat": chat, "vllm-chat": chat, "lmdeploy-chat": chat, "trtllm-serve-chat": chat, "dynamo": chat, "openai-chat": chat,
+		"ollama": {plain, object{"messages": []any{system, first, reply, object{"role": "user", "content": "What is this?", "images": []any{"AAAA"}}}}},
+		"anthropic": {
+			object{"system": "Be brief.", "messages": []any{first, reply, turn("user", "What is this?")}},
+			object{"system": "Be brief.", "messages": []any{first, reply, object{"role": "user", "content": []any{
+				object{"type": "image", "source": object{"type": "base64", "media_type": "image/png", "data": "AAAA"}}, object{"type": "text", "text": "What is this?"}}}}},
+		},
+		"openai-responses": {
+			object{"input": plain["messages"]},
+			object{"input": []any{system, first, reply, object{"role": "user", "content": []any{inputImage, object{"type": "input_text", "text": "What is this?"}}}}},
+		},
+	}
+	for _, name := range Names() {
+		req := request()
+		req.Messages = []probes.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: "Hi."}, {Role: "assistant", Content: "Hello."}, {Role: "user", Content: "What is this?"}}
+		bodies, chats := want[name]
+		native := name == "sglang" || name == "sglang-native"
+		if AcceptsMessages(name) != chats || AcceptsImages(name) != (chats || native) {
+			t.Errorf("%s: AcceptsMessages %v, AcceptsImages %v", name, AcceptsMessages(name), AcceptsImages(name))
+		}
+		if !chats {
+			refused(t, name, req, "send messages: backend takes one prompt and no conversation")
+			req.Messages, req.Images = nil, []probes.Image{{MediaType: "image/png", Base64: "AAAA"}}
+			if native {
+				got := sent(t, target(name), req).fields(t)
+				if diff := cmp.Diff([]any{dataURL}, got["image_data"]); diff != "" || got["text"] != req.Prompt {
+					t.Errorf("%s: text %v, image_data (-want +got):\n%s", name, got["text"], diff)
+				}
+			} else {
+				refused(t, name, req, "send images: backend takes no images")
+			}
+			continue
+		}
+		hasAll(t, name+" with messages", sent(t, target(name), req).fields(t), bodies.messages)
+		req.Images = []probes.Image{{MediaType: "image/png", Base64: "AAAA"}}
+		hasAll(t, name+" with images", sent(t, target(name), req).fields(t), bodies.images)
+	}
+}
+
+// hasAll reports the fields of a body that are not as wanted.
+func hasAll(t *testing.T, what string, got, want object) {
+	t.Helper()
+	for field, value := range want {
+		if diff := cmp.Diff(value, got[field]); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", what, field, diff)
+		}
+	}
+}
+
+func refused(t *testing.T, name string, req *probes.Request, text string) {
+	t.Helper()
+	s := &server{}
+	rec := newClient(t, target(name), s).Do(t.Context(), probes.NewClock(), req, 0)
+	if rec.Outcome != probes.Dropped || !strings.Contains(rec.Error, text) || len(s.seen) != 0 {
+		t.Errorf("%s: %s %q after %d requests, want it dropped: %s", name, rec.Outcome, rec.Error, len(s.seen), text)
+	}
+}
+
+// A server that repeats what it was sent must not bring it into an error text.
+func TestMessagesAndImagesStayOutOfErrors(t *testing.T) {
+	secret := "confidential: the quarterly numbers are bad"
+	picture := strings.Repeat("iVBORw0KGgo", 9)
+	for _, repeated := range []string{secret, picture} {
+		req := request()
+		req.Messages = []probes.Message{{Role: "user", Content: secret}}
+		req.Images = []probes.Image{{MediaType: "image/png", Base64: picture}}
+		s := &server{answers: []timeline{answer(400, 0, "text/plain", "bad input: "+repeated)}}
+		rec := newClient(t, target("vllm-chat"), s).Do(t.Context(), probes.NewClock(), req, 0)
+		if !strings.Contains(rec.Error, "bad input: <prompt>") || strings.Contains(rec.Error, repeated[:20]) {
+			t.Errorf("error %q", rec.Error)
+		}
+	}
+}

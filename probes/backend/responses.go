@@ -9,13 +9,13 @@ import (
 // openAIResponses is the Responses API. Its stream ends with the response as a whole,
 // which alone holds the usage. A length cannot be forced.
 var openAIResponses = dialect{
-	path: "/v1/responses", port: 443, modelsPath: modelsPath, tokenize: chatWays,
+	path: "/v1/responses", messages: true, images: true, port: 443, modelsPath: modelsPath, tokenize: chatWays,
 	lengthField: "max_output_tokens", body: responsesBody, lora: loraModel, parse: parseResponses,
 }
 
 // responsesBody asks not to keep the answer: the API stores it for a month otherwise.
 func responsesBody(d *dialect, q question) map[string]any {
-	fields := map[string]any{"input": q.Prompt, "store": false}
+	fields := map[string]any{"input": responsesInput(q), "store": false}
 	if q.model != "" {
 		fields["model"] = q.model
 	}

@@ -11,7 +11,7 @@ var ignoreEOS = map[string]any{"ignore_eos": true}
 // sglangNative is SGLang's own /generate. Its text is cumulative, unless the
 // server runs with incremental output; its completion count always is.
 var sglangNative = dialect{
-	path: "/generate", port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", tokenize: textWays,
+	path: "/generate", images: true, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", tokenize: textWays,
 	tokenIDs: true, sampling: "sampling_params", lengthField: "max_new_tokens", exact: ignoreEOS,
 	body: generateBody, lora: loraPath, cumulative: true, parse: parseGenerate,
 }
@@ -24,7 +24,7 @@ var (
 		body: completionsBody, lora: loraPath, parse: parseOpenAI,
 	}
 	sglangChat = dialect{
-		path: chatPath, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", tokenize: chatWays,
+		path: chatPath, messages: true, images: true, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", tokenize: chatWays,
 		lengthField: "max_completion_tokens", exact: ignoreEOS, runningUsage: true,
 		body: chatBody, lora: loraPath, parse: parseOpenAI,
 	}
@@ -44,6 +44,15 @@ func generateBody(d *dialect, q question) map[string]any {
 		fields["input_ids"] = q.TokenIDs
 	} else {
 		fields["text"] = q.Prompt
+	}
+	if len(q.Images) > 0 {
+		// No template is applied here: a model that wants a mark where its images are
+		// finds it in the prompt or nowhere.
+		urls := make([]string, len(q.Images))
+		for i, image := range q.Images {
+			urls[i] = image.DataURL()
+		}
+		fields["image_data"] = urls
 	}
 	return fields
 }

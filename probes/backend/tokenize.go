@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/inferbeat/inferbeat/probes"
 )
 
 // A tokenizeWay is one form in which servers take a text to tokenize.
@@ -67,7 +69,7 @@ func tokenizeContent(c *Client, ctx context.Context, text string) ([]int, error)
 // tokenizeMessages lets the server apply its chat template, as vLLM and newer
 // SGLang can.
 func tokenizeMessages(c *Client, ctx context.Context, text string) ([]int, error) {
-	return c.tokens(ctx, text, c.named(map[string]any{"messages": userMessage(text), "add_generation_prompt": true}))
+	return c.tokens(ctx, text, c.named(map[string]any{"messages": question{Request: &probes.Request{Prompt: text}}.conversation(nil), "add_generation_prompt": true}))
 }
 
 // tokenizeTemplated asks llama.cpp for the rendered template first.
@@ -75,7 +77,7 @@ func tokenizeTemplated(c *Client, ctx context.Context, text string) ([]int, erro
 	var rendered struct {
 		Prompt string `json:"prompt"`
 	}
-	if err := c.call(ctx, http.MethodPost, "/apply-template", map[string]any{"messages": userMessage(text)}, &rendered); err != nil {
+	if err := c.call(ctx, http.MethodPost, "/apply-template", map[string]any{"messages": question{Request: &probes.Request{Prompt: text}}.conversation(nil)}, &rendered); err != nil {
 		return nil, err
 	}
 	if rendered.Prompt == "" {

@@ -9,7 +9,7 @@ var (
 		body: completionsBody, lora: loraModel, parse: parseOpenAI,
 	}
 	trtllmChat = dialect{
-		path: chatPath, port: 8000, modelsPath: modelsPath, tokenize: chatWays,
+		path: chatPath, messages: true, images: true, port: 8000, modelsPath: modelsPath, tokenize: chatWays,
 		lengthField: "max_completion_tokens", exact: ignoreEOS, runningUsage: true,
 		body: chatBody, lora: loraModel, parse: parseOpenAI,
 	}

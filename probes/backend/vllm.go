@@ -8,7 +8,7 @@ var (
 		body: completionsBody, lora: loraModel, parse: parseOpenAI,
 	}
 	vllmChat = dialect{
-		path: chatPath, port: 8000, modelsPath: modelsPath, flushPath: "/reset_prefix_cache", tokenize: chatWays,
+		path: chatPath, messages: true, images: true, port: 8000, modelsPath: modelsPath, flushPath: "/reset_prefix_cache", tokenize: chatWays,
 		lengthField: "max_completion_tokens", exact: ignoreEOS, runningUsage: true,
 		body: chatBody, lora: loraModel, parse: parseOpenAI,
 	}

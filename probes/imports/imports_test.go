@@ -77,7 +77,7 @@ func TestOldKeySets(t *testing.T) {
 
 	// Zeros are how the tool writes that it has no samples.
 	same(t, "series without samples", runs[1].Summary.Latency, map[probes.Signal]probes.Distribution{})
-	same(t, "trace", runs[1].Spec.Arrivals, probes.Arrivals{Process: TraceTimes, MaxConcurrency: 4})
+	same(t, "trace", runs[1].Spec.Arrivals, probes.Arrivals{Process: probes.FromTrace, MaxConcurrency: 4})
 	same(t, "success ratio of nothing", runs[1].Summary.SuccessRatio, probes.Optional[float64]{})
 }
 

@@ -102,7 +102,7 @@ func arrivals(f *fields) probes.Arrivals {
 	a := probes.Arrivals{Process: probes.Poisson, Rate: rate, CV: 1, MaxConcurrency: f.whole("max_concurrency")}
 	switch {
 	case !known:
-		a = probes.Arrivals{Process: TraceTimes, MaxConcurrency: a.MaxConcurrency}
+		a = probes.Arrivals{Process: probes.FromTrace, MaxConcurrency: a.MaxConcurrency}
 	case math.IsInf(rate, 1) && a.MaxConcurrency > 0:
 		a.Process = probes.ClosedLoop
 	case math.IsInf(rate, 1):
@@ -110,9 +110,6 @@ func arrivals(f *fields) probes.Arrivals {
 	}
 	return a
 }
-
-// TraceTimes are arrivals at the times of a trace.
-const TraceTimes probes.ArrivalProcess = "trace"
 
 // gaps reads the tool's inter-token latencies into the signal that they are.
 func gaps(f *fields, s *probes.Summary, signal probes.Signal) {

@@ -49,6 +49,10 @@ type Load struct {
 	// finite number may share one instant. Nil is a closed loop: a request is due
 	// as soon as a slot is free.
 	Offsets iter.Seq[time.Duration]
+	// Timed makes each request due at Start plus its own At, in place of Offsets. Next
+	// gives them in rising order of At, and so they are asked, except that a request
+	// of a session waits for the answer to the one before it.
+	Timed bool
 	// Concurrency bounds the requests in flight; 0 is no bound. In a closed loop
 	// it is the number of slots, at least 1.
 	Concurrency int
@@ -62,6 +66,9 @@ type Load struct {
 	// Progress is kept up to date while the load runs; may be nil.
 	Progress *Progress
 }
+
+// closed reports a closed loop.
+func (l *Load) closed() bool { return l.Offsets == nil && !l.Timed }
 
 // Ended says what ended a load.
 type Ended string
@@ -115,7 +122,7 @@ func Run(ctx context.Context, clock probes.Clock, load Load, emit func(probes.Re
 	if load.Progress == nil {
 		load.Progress = new(Progress)
 	}
-	if load.Offsets == nil {
+	if load.closed() {
 		load.Concurrency = max(1, load.Concurrency)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -130,6 +137,9 @@ func Run(ctx context.Context, clock probes.Clock, load Load, emit func(probes.Re
 	p := &pacer{
 		ctx: ctx, clock: clock, load: load, results: results,
 		freed: make(chan *worker, cap(results)),
+	}
+	if load.Timed {
+		p.replay = &replay{pacer: p, turns: map[string][]job{}}
 	}
 	var done sync.WaitGroup
 	done.Go(p.run)

@@ -43,6 +43,7 @@ type pacer struct {
 	beyond  bool
 	backlog []time.Duration
 	request *probes.Request
+	replay  *replay // of a timed load, in place of offsets and backlog; else nil
 	timer   *time.Timer
 
 	unasked bool          // the load was cut before everything had been asked
@@ -74,7 +75,7 @@ func (p *pacer) run() {
 	for {
 		p.advance()
 		p.dispatch()
-		if p.request == nil && p.inFlight == 0 && !p.beyond {
+		if p.request == nil && p.inFlight == 0 && !p.beyond && !p.replay.holds() {
 			break
 		}
 		if p.ctx.Err() != nil {
@@ -128,8 +129,8 @@ func (p *pacer) pull() {
 // its time comes.
 func (p *pacer) prepare() {
 	p.request = nil
-	closed := p.load.Offsets == nil
-	if !closed && !p.waiting && len(p.backlog) == 0 || p.load.Count > 0 && p.asked == p.load.Count {
+	planned := p.load.closed() || p.replay != nil || p.waiting || len(p.backlog) > 0
+	if !planned || p.load.Count > 0 && p.asked == p.load.Count {
 		return
 	}
 	var request *probes.Request
@@ -140,6 +141,9 @@ func (p *pacer) prepare() {
 	}
 	if !ok || request == nil {
 		p.exhaust()
+		return
+	}
+	if p.replay != nil && !p.replay.schedule(request) {
 		return
 	}
 	p.asked++
@@ -155,6 +159,10 @@ func (p *pacer) exhaust() {
 // advance moves what has become due to the backlog.
 func (p *pacer) advance() {
 	now := p.clock.Now()
+	if p.replay != nil {
+		p.replay.advance(now)
+		return
+	}
 	for p.waiting && p.upcoming <= now {
 		p.backlog = append(p.backlog, p.upcoming)
 		p.load.Progress.due.Add(1)
@@ -175,11 +183,14 @@ func (p *pacer) takeDue() time.Duration {
 
 // dispatch hands out requests as long as one is due and a slot is free.
 func (p *pacer) dispatch() {
-	for p.request != nil && p.ctx.Err() == nil &&
-		(p.load.Concurrency <= 0 || p.inFlight < p.load.Concurrency) {
+	if p.replay != nil {
+		p.replay.dispatch()
+		return
+	}
+	for p.request != nil && p.ctx.Err() == nil && p.slotFree() {
 		var due time.Duration
 		switch {
-		case p.load.Offsets == nil:
+		case p.load.closed():
 			due = p.clock.Now()
 			p.load.Progress.due.Add(1)
 		case len(p.backlog) > 0:
@@ -187,9 +198,13 @@ func (p *pacer) dispatch() {
 		default:
 			return
 		}
-		p.hand(job{p.request, due})
+		p.hand(job{request: p.request, due: due})
 		p.prepare()
 	}
+}
+
+func (p *pacer) slotFree() bool {
+	return p.load.Concurrency <= 0 || p.inFlight < p.load.Concurrency
 }
 
 // hand gives the job to an idle worker, or to a new one.
@@ -218,6 +233,9 @@ func (p *pacer) hand(j job) {
 func (p *pacer) release(w *worker) {
 	p.inFlight--
 	p.idle = append(p.idle, w)
+	if p.replay != nil {
+		p.replay.answered(w.session, w.ended)
+	}
 }
 
 // cut ends the load before its schedule: what is due is dropped, what is in
@@ -225,20 +243,27 @@ func (p *pacer) release(w *worker) {
 // never asked.
 func (p *pacer) cut() {
 	p.stopped = p.clock.Now()
-	p.unasked = p.request != nil || p.beyond
+	p.unasked = p.request != nil || p.beyond || p.replay.holds()
 	p.advance() // a slow Next may have kept the pacer from seeing what became due
 	for p.request != nil && len(p.backlog) > 0 {
-		due := p.takeDue()
-		record := blank(p.request, due)
-		record.Outcome = probes.Dropped
-		record.Error = "not sent: " + context.Cause(p.ctx).Error()
-		p.load.Progress.dropped.Add(1)
-		p.results <- record
+		p.drop(job{request: p.request, due: p.takeDue()})
 		p.prepare()
+	}
+	if p.replay != nil {
+		p.replay.drop(p.stopped)
 	}
 	for p.inFlight > 0 {
 		p.release(<-p.freed)
 	}
+}
+
+// drop leaves the record of a request that was due and will not be sent.
+func (p *pacer) drop(j job) {
+	record := blank(j)
+	record.Outcome = probes.Dropped
+	record.Error = "not sent: " + context.Cause(p.ctx).Error()
+	p.load.Progress.dropped.Add(1)
+	p.results <- record
 }
 
 // ended says what ended the load and when. It may be called once the pacer has

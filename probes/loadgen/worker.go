@@ -15,14 +15,22 @@ const maxPanicText = 200
 type job struct {
 	request *probes.Request
 	due     time.Duration
+	planned probes.Optional[time.Duration] // see probes.Record
 }
 
 // worker is one goroutine that carries out one job after the other.
-type worker struct{ jobs chan job }
+type worker struct {
+	jobs chan job
+	// session and end are those of the last job; the pacer reads them once the
+	// worker has said that it is free.
+	session string
+	ended   time.Duration
+}
 
 func (p *pacer) work(w *worker) {
 	for j := range w.jobs {
 		record := p.do(j)
+		w.session, w.ended = j.request.Session, record.End.Or(p.clock.Now())
 		p.load.Progress.settle(record.Outcome)
 		p.results <- record
 		p.freed <- w
@@ -34,9 +42,10 @@ func (p *pacer) do(j job) (record probes.Record) {
 	sent := p.clock.Now()
 	err := guard(func() {
 		record = p.load.Backend.Do(p.ctx, p.clock, j.request, j.due)
+		record.Planned, record.Session = j.planned, j.request.Session
 	})
 	if err != nil {
-		record = blank(j.request, j.due)
+		record = blank(j)
 		record.Sent = sent
 		record.End = probes.Known(p.clock.Now())
 		record.Outcome = probes.BadResponse
@@ -46,10 +55,12 @@ func (p *pacer) do(j job) (record probes.Record) {
 }
 
 // blank is the record of a request about which only the asking is known.
-func blank(request *probes.Request, due time.Duration) probes.Record {
+func blank(j job) probes.Record {
+	request := j.request
 	return probes.Record{
-		ID: request.ID, Index: request.Index, Warmup: request.Warmup, Due: due,
-		RequestedInput:  request.InputTokens,
+		ID: request.ID, Index: request.Index, Warmup: request.Warmup,
+		Planned: j.planned, Session: request.Session, Due: j.due,
+		RequestedInput: request.InputTokens, Images: len(request.Images),
 		RequestedOutput: request.MaxOutputTokens,
 		ExactOutput:     request.Sampling.IgnoreEOS,
 	}

@@ -10,8 +10,8 @@ import (
 // countInput adds up the prompts of completed requests. The server's count wins
 // over the dataset's: it is what was prefilled.
 func countInput(s *probes.Summary, in Input) {
-	var tokens, cached int
-	var cachedKnown bool
+	var tokens, cached, pictures int
+	var cachedKnown, pictured bool
 	var source probes.TokenSource
 	for i := range in.Records {
 		r := &in.Records[i]
@@ -21,6 +21,10 @@ func countInput(s *probes.Summary, in Input) {
 		if n, ok := r.PromptTokens.Get(); ok {
 			tokens += n
 			source = lessTrusted(source, probes.TokensServer)
+			if r.Images > 0 {
+				pictures += max(0, n-r.RequestedInput)
+				pictured = true
+			}
 		} else {
 			tokens += r.RequestedInput
 			source = lessTrusted(source, datasetSource(&in.Spec.Workload))
@@ -35,6 +39,9 @@ func countInput(s *probes.Summary, in Input) {
 	}
 	if cachedKnown {
 		s.CachedTokens = probes.Known(cached)
+	}
+	if pictured {
+		s.ImageTokens = probes.Known(pictures)
 	}
 }
 
@@ -204,13 +211,14 @@ func peakOutput(in Input, ratio probes.Optional[float64], w span) probes.Optiona
 }
 
 // inputLengths lays asked beside served, over all requests for which both are known.
+// What a request with images asks for is the text alone, so it says nothing here.
 func inputLengths(records []probes.Record) probes.InputLengths {
 	var l probes.InputLengths
 	var requested, served int
 	for i := range records {
 		r := &records[i]
 		n, ok := r.PromptTokens.Get()
-		if !ok || r.RequestedInput <= 0 {
+		if !ok || r.RequestedInput <= 0 || r.Images > 0 {
 			continue
 		}
 		l.N++

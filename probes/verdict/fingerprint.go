@@ -56,6 +56,21 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 	if p := target.Connection.Protocol; p != "" && p != probes.HTTP1 { // the default has no name of its own
 		parts["protocol"] = p
 	}
+	// Absent for workloads without them, which were there before these.
+	if w.Groups != (probes.Groups{}) {
+		g := w.Groups
+		parts["groups"] = []any{g.Count, g.PromptsOfEach, g.SystemTokens, g.QuestionTokens, g.OutputTokens, number(g.RangeRatio), number(g.ZipfAlpha)}
+	}
+	if i := w.Images; i != (probes.ImageShape{}) {
+		parts["images"] = []any{i.Count, i.Resolution, i.Format, i.Content}
+	}
+	// Which file it is, its content says: that is in the workload's version.
+	if t := w.Trace; t != (probes.Trace{Name: t.Name}) {
+		parts["trace"] = []any{t.TimeUnit, number(t.Slowdown), t.Rounds, t.BlockTokens}
+	}
+	if w.SkipBadRows {
+		parts["skip_bad_rows"] = true
+	}
 	text, err := json.Marshal(parts)
 	if err != nil {
 		// Everything above is a string, a bool, an integer or one of canonical's texts.

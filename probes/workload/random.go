@@ -3,7 +3,6 @@ package workload
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/inferbeat/inferbeat/probes"
 )
@@ -211,23 +210,11 @@ func (t *wordTrace) compose(index, extra int) prompt {
 	var head [headSize]int
 	t.salter.head(head[:min(words, headSize)], index, len(c.words))
 	body := newSequence(w.Seed, forBody, index)
-	if w.TokenIDs {
-		p.ids = make([]int, 0, p.tokens)
-		p.ids = append(p.ids, c.prefix...)
-		for i := range words {
-			p.ids = append(p.ids, c.ids[pick(&head, &body, i, len(c.words))])
-		}
-		p.ids = append(p.ids, c.suffix...)
-		return p
-	}
-	var text strings.Builder
-	text.Grow(len(opener) + 7*words)
-	text.WriteString(opener)
+	out := newWordWriter(w.TokenIDs, c, words)
 	for i := range words {
-		text.WriteByte(' ')
-		text.WriteString(c.words[pick(&head, &body, i, len(c.words))])
+		out.add(pick(&head, &body, i, len(c.words)))
 	}
-	p.text = text.String()
+	p.text, p.ids = out.finish()
 	return p
 }
 

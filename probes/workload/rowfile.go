@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -177,6 +178,59 @@ func (s *splitter) close() error {
 type Files struct {
 	mu    sync.Mutex
 	known map[string]*rowIndex
+	sums  map[string]fileSum
+}
+
+// fileSum is the hash of a file of that size and time.
+type fileSum struct {
+	size     int64
+	modified time.Time
+	sha256   string
+}
+
+// sum hashes a file, in one pass and little memory.
+func (f *Files) sum(ctx context.Context, path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("path: %w", err)
+	}
+	if f != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if s, ok := f.sums[path]; ok && s.size == info.Size() && s.modified.Equal(info.ModTime()) {
+			return s.sha256, nil
+		}
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("path: %w", err)
+	}
+	defer file.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, untilDone{ctx, file}); err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	text := hex.EncodeToString(hash.Sum(nil))
+	if f != nil {
+		if f.sums == nil {
+			f.sums = map[string]fileSum{}
+		}
+		f.sums[path] = fileSum{info.Size(), info.ModTime(), text}
+	}
+	return text, nil
+}
+
+// untilDone stops a long read when the run is given up.
+type untilDone struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r untilDone) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(b)
 }
 
 func (f *Files) open(path string) (*rowIndex, error) {

@@ -79,6 +79,8 @@ func openRows(ctx context.Context, w probes.Workload, o Options) (*rowTrace, err
 	return t, t.err
 }
 
+func (t *rowTrace) failure() error { return t.err }
+
 // learn finds out what is added around a text, and what the salted line costs.
 func (t *rowTrace) learn(ctx context.Context, o Options) error {
 	if t.tokenizer != nil {

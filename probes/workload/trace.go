@@ -21,6 +21,12 @@ const (
 	forOffset
 	forShuffle
 	forHead
+	forBlock
+	forTail
+	forGroup
+	forGroupBody
+	forImage
+	forPlace
 )
 
 // sequence is a SplitMix64 generator.

@@ -11,13 +11,23 @@ import (
 
 // Datasets that can be opened.
 const (
-	Random    = "random"
-	RandomIDs = "random-ids"
-	ShareGPT  = "sharegpt"
+	Random                = "random"
+	RandomIDs             = "random-ids"
+	ShareGPT              = "sharegpt"
+	GeneratedSharedPrefix = "generated-shared-prefix"
+	Image                 = "image"
+	Custom                = "custom"
+	Text                  = "text"
+	TraceRows             = "trace"
+	Mooncake              = "mooncake"
+	BurstGPT              = "burstgpt"
+	Azure                 = "azure"
 )
 
 // Datasets lists them in the order they are documented.
-var Datasets = []string{Random, RandomIDs, ShareGPT}
+var Datasets = []string{
+	Random, RandomIDs, ShareGPT, GeneratedSharedPrefix, Image, Custom, Text, TraceRows, Mooncake, BurstGPT, Azure,
+}
 
 // Values of [probes.Workload.Tokenizer].
 const (
@@ -46,6 +56,17 @@ func Validate(w probes.Workload) error {
 		validateRandom(w, refuse)
 	case ShareGPT:
 		validateShareGPT(w, refuse)
+	case GeneratedSharedPrefix:
+		validateGroups(w, refuse)
+	case Image:
+		validateRandom(w, refuse)
+		validateImages(w.Images, refuse)
+	case Text:
+		validateRandomLengths(w, refuse)
+		validateFile(w, refuse)
+	case Custom, TraceRows, Mooncake, BurstGPT, Azure:
+		validateFile(w, refuse)
+		validateTrace(w, refuse)
 	default:
 		refuse("dataset", "unknown %q, use one of %q", w.Dataset, Datasets)
 	}
@@ -62,15 +83,7 @@ func Validate(w probes.Workload) error {
 type refuseFunc func(field, format string, args ...any)
 
 func validateRandom(w probes.Workload, refuse refuseFunc) {
-	if w.InputTokens <= 0 {
-		refuse("input_tokens", "%d is not a length, it must be at least 1", w.InputTokens)
-	}
-	if w.OutputTokens <= 0 {
-		refuse("output_tokens", "%d is not a length, it must be at least 1", w.OutputTokens)
-	}
-	if !(w.RangeRatio >= 0 && w.RangeRatio <= 1) {
-		refuse("range_ratio", "%v is outside 0 to 1 (0.5 means lengths from half of the full one to the full one)", w.RangeRatio)
-	}
+	validateRandomLengths(w, refuse)
 	if w.Path != "" {
 		refuse("path", "dataset %s reads no file", w.Dataset)
 	}
@@ -88,10 +101,23 @@ func validateRandom(w probes.Workload, refuse refuseFunc) {
 	}
 }
 
+func validateRandomLengths(w probes.Workload, refuse refuseFunc) {
+	if w.InputTokens <= 0 {
+		refuse("input_tokens", "%d is not a length, it must be at least 1", w.InputTokens)
+	}
+	if w.OutputTokens <= 0 {
+		refuse("output_tokens", "%d is not a length, it must be at least 1", w.OutputTokens)
+	}
+	if !(w.RangeRatio >= 0 && w.RangeRatio <= 1) {
+		refuse("range_ratio", "%v is outside 0 to 1 (0.5 means lengths from half of the full one to the full one)", w.RangeRatio)
+	}
+}
+
 func validateShareGPT(w probes.Workload, refuse refuseFunc) {
-	if w.Path == "" {
+	if w.Path == "" && w.URL == "" {
 		refuse("path", "missing, name the ShareGPT JSON file")
 	}
+	validateURL(w, refuse)
 	if w.FixedOutputTokens != 0 && w.FixedOutputTokens < minFixedOutput {
 		refuse("fixed_output_tokens", "%d is too short, it must be at least %d", w.FixedOutputTokens, minFixedOutput)
 	}

@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/inferbeat/inferbeat/probes"
 )
@@ -51,8 +52,11 @@ type Options struct {
 	// Count and Warmup are how many requests will be asked for at least; so many
 	// are prepared. 0 is unknown.
 	Count, Warmup int
-	// AcceptsTokenIDs says whether the target's dialect can send ids.
-	AcceptsTokenIDs bool
+	// AcceptsTokenIDs, AcceptsMessages and AcceptsImages say what the target's dialect
+	// can send.
+	AcceptsTokenIDs, AcceptsMessages, AcceptsImages bool
+	// Timed asks for requests with times: every row of a trace must have one.
+	Timed bool
 	// Cache is optional: what earlier runs learnt about this target's tokenizer.
 	Cache *Calibrations
 	// Files is optional: what earlier runs learnt about dataset files. It may be
@@ -67,6 +71,12 @@ type prompt struct {
 	tokens int
 	source probes.TokenSource
 	output int
+
+	messages []probes.Message
+	images   []probes.Image
+	at       probes.Optional[time.Duration]
+	session  string
+	sampling func(*probes.Sampling) // nil: as the workload has it
 }
 
 // generator makes the prompt of one index; warm-up indices are negative. Indices of
@@ -112,9 +122,13 @@ func open(ctx context.Context, w probes.Workload, o Options) (*Source, error) {
 	if w.TokenIDs && !o.AcceptsTokenIDs {
 		return nil, fmt.Errorf("token_ids: the target's backend cannot send token ids, set token_ids: false or choose a completions backend")
 	}
+	if w.Dataset == Image && !o.AcceptsImages {
+		return nil, fmt.Errorf("dataset: the target's backend cannot send images, choose a chat backend or sglang")
+	}
 	if w.Tokenizer == TokenizerApprox {
 		o.Tokenizer = nil
 	}
+	w = withDefaults(w)
 	s := &Source{workload: w, runID: o.RunID}
 	dataset, err := s.openDataset(ctx, w, o)
 	if err != nil {
@@ -142,6 +156,23 @@ func (s *Source) openDataset(ctx context.Context, w probes.Workload, o Options) 
 	case w.Dataset == RandomIDs:
 		s.generator, err = openIDTexts(ctx, w, o)
 		return "", err
+	case w.Dataset == GeneratedSharedPrefix:
+		groups, err := openGroups(ctx, w, o)
+		if err != nil {
+			return "", err
+		}
+		s.generator, s.inexact, s.estimated = groups, groups.words.inexact, groups.words.estimated
+		s.short = max(0, o.Count-len(groups.order))
+		return "", nil
+	case w.Dataset == Image:
+		images, err := openImages(ctx, w, o)
+		if err != nil {
+			return "", err
+		}
+		s.generator, s.inexact, s.estimated = images, images.inexact, images.estimated
+		return "", nil
+	case ReadsFile(w.Dataset):
+		return s.openFile(ctx, w, o)
 	}
 	words, err := openWords(ctx, w, o)
 	if err != nil {
@@ -151,8 +182,35 @@ func (s *Source) openDataset(ctx context.Context, w probes.Workload, o Options) 
 	return "", nil
 }
 
-// Next returns the next measured request. Random datasets never end; sharegpt ends
-// when its file is used up, because repeating rows would measure the prefix cache.
+// openFile opens the datasets that read a file while the run goes on.
+func (s *Source) openFile(ctx context.Context, w probes.Workload, o Options) (dataset string, err error) {
+	if w.Path, err = traceFile(w); err != nil {
+		return "", err
+	}
+	if dataset, err = o.Files.sum(ctx, w.Path); err != nil {
+		return "", err
+	}
+	if w.Dataset == Text {
+		text, err := openText(ctx, w, o)
+		if err != nil {
+			return "", err
+		}
+		s.generator, s.inexact, s.estimated = text, text.inexact, text.inexact != nil
+		return dataset, nil
+	}
+	rows, err := openRowTrace(ctx, w, o)
+	if err != nil {
+		return "", err
+	}
+	s.generator, s.inexact, s.estimated = rows, rows.inexact, rows.words.estimated
+	if rows.exhausted {
+		s.short = max(0, o.Count-len(rows.ready))
+	}
+	return dataset, nil
+}
+
+// Next returns the next measured request. Random datasets never end; those of a file
+// end when it is used up, because repeating rows would measure the prefix cache.
 func (s *Source) Next() (*probes.Request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,15 +239,23 @@ func (s *Source) NextWarmup() (*probes.Request, bool) {
 }
 
 func (s *Source) request(p prompt, index int, mark string) *probes.Request {
+	sampling := s.workload.Sampling
+	if p.sampling != nil {
+		p.sampling(&sampling)
+	}
 	return &probes.Request{
 		ID:              s.runID + mark + strconv.Itoa(index),
 		Index:           index,
 		Prompt:          p.text,
 		TokenIDs:        p.ids,
+		Messages:        p.messages,
+		Images:          p.images,
+		At:              p.at,
+		Session:         p.session,
 		InputTokens:     p.tokens,
 		InputSource:     p.source,
 		MaxOutputTokens: p.output,
-		Sampling:        s.workload.Sampling,
+		Sampling:        sampling,
 	}
 }
 
@@ -210,14 +276,34 @@ func (s *Source) Inexact() error { return s.inexact }
 func (s *Source) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rows, ok := s.generator.(*rowTrace); ok {
-		return rows.err
+	if rows, ok := s.generator.(interface{ failure() error }); ok {
+		return rows.failure()
 	}
 	return nil
 }
 
+// Skipped is how many rows of the dataset could not be used so far and were left
+// out, as a workload with skip_bad_rows asks for.
+func (s *Source) Skipped() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if rows, ok := s.generator.(*lineTrace); ok {
+		return rows.skipped
+	}
+	return 0
+}
+
+// Close closes the dataset's file. No request may be asked for after it.
+func (s *Source) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if file, ok := s.generator.(interface{ close() error }); ok {
+		_ = file.close() // it was only read
+	}
+}
+
 func version(w probes.Workload, dataset string, estimated bool) (string, error) {
-	w.Name, w.Path = "", ""
+	w.Name, w.Path, w.URL, w.SHA256, w.Trace.Name = "", "", "", "", ""
 	if w.Dataset == RandomIDs && w.VocabSize == 0 {
 		w.VocabSize = DefaultVocabSize
 	}
