@@ -3,8 +3,11 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -213,6 +216,39 @@ func TestBadRowsAreCountedInTheRun(t *testing.T) {
 		run = runner.Run(context.Background(), fakeTarget("vllm"), spec, nil, Hooks{})
 		if len(run.Records) != 41 || run.SkippedRows != 1 || run.Error != "" {
 			t.Errorf("%d records, %d skipped, error %q", len(run.Records), run.SkippedRows, run.Error)
+		}
+	})
+}
+
+// sent is a web server with one file.
+type sent struct{ content string }
+
+func (s sent) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(s.content)), Request: r}, nil
+}
+
+// A dataset with a URL is fetched before the run, once, and only the content that
+// was written down is used.
+func TestDatasetIsFetchedBeforeTheRun(t *testing.T) {
+	content := `{"timestamp": 0, "input_length": 40, "output_length": 2}` + "\n"
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		_, runner := scripted(t, nil)
+		defer runner.Close()
+		runner.fetched.Transport, runner.fetched.Dir = sent{content}, folder
+		spec := replaySpec("mooncake", "")
+		spec.Workload.URL, spec.Workload.SHA256 = "https://data.test/trace.jsonl", sum
+		if run := runner.Run(context.Background(), fakeTarget("vllm"), spec, nil, Hooks{}); len(run.Records) != 1 || run.Spec.Workload.Path != "" {
+			t.Errorf("%d records, error %q, path %q", len(run.Records), run.Error, run.Spec.Workload.Path)
+		}
+		runner.fetched.Transport = sent{"changed"}
+		if run := runner.Run(context.Background(), fakeTarget("vllm"), spec, nil, Hooks{}); len(run.Records) != 1 {
+			t.Errorf("the second run has %d records, error %q; want the file that was kept", len(run.Records), run.Error)
+		}
+		spec.Workload.SHA256 = strings.Repeat("0", 64)
+		if run := runner.Run(context.Background(), fakeTarget("vllm"), spec, nil, Hooks{}); run.Result != probes.RunFailed || !strings.Contains(run.Error, "its sha256 is") {
+			t.Errorf("result %s, error %q, want it refused", run.Result, run.Error)
 		}
 	})
 }

@@ -212,6 +212,7 @@ func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Ru
 	}
 	if spec.FlushCache {
 		if err := calls.FlushCache(ctx); err != nil {
+			source.Close()
 			return nil, fmt.Errorf("flush cache of %s: %w", run.Target.Name, err)
 		}
 	}
