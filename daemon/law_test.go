@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
 	"daemon/cli":               {"daemon", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/report"},
 	"daemon/cli/gen":           {"daemon/cli"},
-	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/summary", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
+	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
 	"daemon/config/gen":        {"daemon/config"},
 	"daemon/schedule":          {"probes"},
@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 	"probes/loadgen":           {"probes"},
 	"probes/fakellm":           {"probes"},
 	"probes/fetch":             {},
+	"probes/tokenizer":         {"probes"},
 	"probes/imports":           {"probes", "probes/stats"},
 	"probes/inspect":           {"probes"},
 	"probes/truth":             {"probes"},
@@ -55,12 +56,15 @@ var mayImport = map[string][]string{
 
 // onlyIn lists imports from outside that have one home each.
 var onlyIn = map[string][]string{
-	"github.com/prometheus/client_golang": {"exporters/prom", "daemon"},
-	"github.com/knadh/koanf":              {"daemon/config"},
-	"go.yaml.in/yaml":                     {"daemon/config"},
-	"github.com/robfig/cron":              {"daemon/schedule"},
-	"github.com/spf13/pflag":              {"daemon/cli", "daemon/config"},
-	"log/slog":                            {"daemon", "daemon/cli", "daemon/schedule", "daemon/web", "exporters", "exporters/jsonl", "exporters/prom"},
+	"github.com/prometheus/client_golang":  {"exporters/prom", "daemon"},
+	"github.com/knadh/koanf":               {"daemon/config"},
+	"go.yaml.in/yaml":                      {"daemon/config"},
+	"github.com/robfig/cron":               {"daemon/schedule"},
+	"github.com/spf13/pflag":               {"daemon/cli", "daemon/config"},
+	"github.com/dlclark/regexp2":           {"probes/tokenizer"},
+	"github.com/ardanlabs/jinja":           {"probes/tokenizer"},
+	"github.com/pkoukk/tiktoken-go-loader": {"probes/tokenizer"},
+	"log/slog":                             {"daemon", "daemon/cli", "daemon/schedule", "daemon/web", "exporters", "exporters/jsonl", "exporters/prom"},
 }
 
 // mayStartGoroutines is every place with a go statement; each owner knows how
