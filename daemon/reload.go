@@ -23,9 +23,9 @@ import (
 // LoadConfig loads a configuration and has the stages check their parts of it.
 func LoadConfig(source config.Source) (*config.Config, error) {
 	return config.Load(source, config.Checks{
-		Backend: backend.Check, AcceptsTokenIDs: backend.AcceptsTokenIDs, UnixURL: backend.CleanURL,
+		Backend: backend.Check, AcceptsTokenIDs: backend.AcceptsTokenIDs, AcceptsMessages: backend.AcceptsMessages, UnixURL: backend.CleanURL,
 		Schedule: func(s probes.Schedule) error { _, err := schedule.Parse(s); return err },
-		Workload: workload.Validate, Arrivals: arrival.Validate,
+		Workload: CheckWorkload, Arrivals: arrival.Validate,
 		HasTimes: workload.HasTimes, AcceptsImages: backend.AcceptsImages,
 	})
 }

@@ -35,6 +35,8 @@ type Runner struct {
 	present map[string][]*presence // runs that are going on, by target
 	files   workload.Files
 	fetched fetch.Files
+
+	tokenizers tokenizers
 }
 
 type pairClient struct {
@@ -134,7 +136,11 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 		return err
 	}
 	run.Facts = client.observer.facts // should there be no look at the server this time
-	source, err := r.prepare(ctx, client, run, hooks)
+	own, err := r.ownTokenizer(run)
+	if err != nil {
+		return err
+	}
+	source, err := r.prepare(ctx, client, run, own, hooks)
 	if err != nil {
 		return err
 	}
@@ -153,6 +159,9 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 		return func(record probes.Record) {
 			*into = append(*into, record)
 			if hooks.Record != nil {
+				if !run.Spec.KeepText {
+					record.Text = "" // it was kept to be counted, not to be shown
+				}
 				hooks.Record(run.ID, &record)
 			}
 		}
@@ -161,7 +170,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 		loadgen.Run(ctx, clock, warmupLoad(run.Spec, client.backend, source.NextWarmup, clock.Now()), collect(&run.Warmup))
 	}
 	seen.measuring(ctx)
-	load := measuredLoad(run.Spec, client.backend, source.Next, clock.Now())
+	load := measuredLoad(run.Spec, client.backend, keepText(source.Next, run.Spec.KeepText || own != nil), clock.Now())
 	load.Progress = progress
 	stats := loadgen.Run(ctx, clock, load, collect(&run.Records))
 	run.End = run.Start.Add(clock.Now())
@@ -170,12 +179,21 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	if err := errors.Join(stats.Err, source.Err()); err != nil {
 		return fmt.Errorf("read workload %s: %w", run.Spec.Workload.Name, err)
 	}
+	own.retokenize(run)
 	judge(run, stats, source, server, evidence)
 	return nil
 }
 
+// ownTokenizer is nil for a workload whose texts the target counts, or nobody.
+func (r *Runner) ownTokenizer(run *probes.Run) (*local, error) {
+	if !run.Spec.Workload.LocalTokenizer() {
+		return nil, nil
+	}
+	return r.tokenizers.openLocal(&run.Spec.Workload, run.Target.Backend)
+}
+
 // prepare does everything that talks to the target before the clock starts.
-func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Run, hooks Hooks) (*workload.Source, error) {
+func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Run, own *local, hooks Hooks) (*workload.Source, error) {
 	calls := newSetup(client.backend, run.Target.Timeouts)
 	if run.Target.Model == "" {
 		// A target that is down is a measurement too: its requests will say how.
@@ -194,6 +212,12 @@ func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Ru
 		AcceptsTokenIDs: backend.AcceptsTokenIDs(run.Target.Backend), AcceptsMessages: backend.AcceptsMessages(run.Target.Backend),
 		AcceptsImages: backend.AcceptsImages(run.Target.Backend), Timed: spec.Arrivals.Process == probes.FromTrace,
 		Cache: client.calibrations, Files: &r.files,
+	}
+	if own != nil {
+		options.Tokenizer = own
+		if spec.Workload.ApplyChatTemplate {
+			options.Render = own.template.Render
+		}
 	}
 	if spec.Workload.Cache == probes.CacheWarm {
 		options.Salt = ""
@@ -222,7 +246,7 @@ func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Ru
 // measuredLoad is the load whose records count.
 func measuredLoad(spec probes.Spec, b loadgen.Backend, next func() (*probes.Request, bool), start time.Duration) loadgen.Load {
 	return loadgen.Load{
-		Backend: b, Next: keepText(next, spec.KeepText), Start: start,
+		Backend: b, Next: next, Start: start,
 		Offsets: arrival.Offsets(spec.Arrivals, spec.Requests, spec.Workload.Seed), Timed: spec.Arrivals.Process == probes.FromTrace,
 		Concurrency: spec.Arrivals.MaxConcurrency, Count: spec.Requests, Duration: spec.Duration,
 	}

@@ -89,8 +89,12 @@ type Record struct {
 	ServerPrefill Optional[time.Duration]
 	ServerDecode  Optional[time.Duration]
 	Text          string // generated text, kept on request only
-	FinishReason  string
-	RetryAfter    Optional[time.Duration]
+	// RetokenizedOutput is our own count of the answer's text, made after the run by a
+	// local tokenizer. It stands beside the server's: the text of what was generated
+	// need not have as many tokens as were generated.
+	RetokenizedOutput Optional[int]
+	FinishReason      string
+	RetryAfter        Optional[time.Duration]
 }
 
 // latencySample reports whether the record may add to the latency series of

@@ -157,9 +157,13 @@ type Workload struct {
 	FixedOutputTokens int
 	ContextTokens     int
 
-	// Tokenizer is "server" (the target's own /tokenize) or "approx".
+	// Tokenizer is [TokenizerServer], [TokenizerApprox], or one of our own: see
+	// [Workload.LocalTokenizer].
 	Tokenizer string
-	VocabSize int // random-ids: ids are below it
+	// ApplyChatTemplate sends the prompt as the tokenizer's chat template renders it,
+	// to backends that do not apply one themselves.
+	ApplyChatTemplate bool `json:",omitzero"`
+	VocabSize         int  // random-ids: ids are below it
 	// TokenIDs sends prompts as token ids instead of text.
 	TokenIDs bool
 	Cache    CacheClass

@@ -170,6 +170,11 @@ type Summary struct {
 	OutputTokens   Optional[int]
 	OutputSource   TokenSource // the least trusted source among the records
 	UnknownOutputs int         // completed requests whose output tokens are unknown
+	// RetokenizedOutput is our own count of all completed answers' texts, and
+	// RetokenizedRatio what it is of the server's count; unknown without a local
+	// tokenizer.
+	RetokenizedOutput Optional[int]
+	RetokenizedRatio  Optional[float64]
 
 	RequestThroughput    Optional[float64]
 	InputThroughput      Optional[float64]

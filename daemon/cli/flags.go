@@ -126,7 +126,7 @@ func (m *mistakes) addFields(err error) {
 
 // flagOf names the flag that sets a field of the configuration.
 var flagOf = map[string]string{
-	"dataset": "dataset-name", "path": "dataset-path", "tokenizer": "tokenizer", "vocab_size": "vocab-size",
+	"dataset": "dataset-name", "path": "dataset-path", "tokenizer": "tokenizer", "apply_chat_template": "apply-chat-template", "vocab_size": "vocab-size",
 	"input_tokens": "random-input-len", "output_tokens": "random-output-len", "range_ratio": "random-range-ratio",
 	"url": "dataset-url", "sha256": "dataset-sha256", "skip_bad_rows": "skip-bad-rows",
 	"gsp_num_groups": "gsp-num-groups", "gsp_prompts_per_group": "gsp-prompts-per-group", "gsp_system_prompt_len": "gsp-system-prompt-len",

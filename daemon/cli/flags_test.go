@@ -12,6 +12,9 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
+// tokenizerFolder holds a tokenizer.json.
+const tokenizerFolder = "../../probes/tokenizer/testdata/gpt2"
+
 // Every flag changes what it says and nothing else.
 func TestFlagEffects(t *testing.T) {
 	key := writeFile(t, "key", "sk-one\n")
@@ -80,6 +83,10 @@ func TestFlagEffects(t *testing.T) {
 			r.Spec.Workload.Dataset, r.Spec.Workload.VocabSize = "random-ids", 100
 		}},
 		{"--tokenizer approx", func(r *resolved) { r.Spec.Workload.Tokenizer = "approx" }},
+		{"--tokenizer tiktoken:o200k_base", func(r *resolved) { r.Spec.Workload.Tokenizer = "tiktoken:o200k_base" }},
+		{"--tokenizer " + tokenizerFolder + " --apply-chat-template", func(r *resolved) {
+			r.Spec.Workload.Tokenizer, r.Spec.Workload.ApplyChatTemplate = tokenizerFolder, true
+		}},
 		{"--tokenize-prompt", func(r *resolved) { r.Spec.Workload.TokenIDs = true }},
 		{"--fixed-prompts", func(r *resolved) { r.Spec.Workload.Cache = probes.CacheWarm }},
 		{"--seed -4", func(r *resolved) { r.Spec.Workload.Seed = -4 }},
@@ -236,7 +243,10 @@ func TestFlagMistakes(t *testing.T) {
 		{[]string{"--header", "sk-SECRET", "--header", "A b=SECRET", "--header", "A=SECRET\nB: C"}, "--header: number 1 is not of the form K=V\n--header: number 2 has a name that HTTP does not allow: it may hold letters, digits and hyphens\n--header: number 3 has a line break or another control character in its value"},
 		{[]string{"--backend", "vlm"}, `--backend: unknown name, did you mean "vllm"? …`},
 		{[]string{"--backend", "gserver"}, `--backend: not implemented upstream either…`},
-		{[]string{"--tokenizer", "gpt2"}, `--tokenizer: unknown "gpt2", use "server" or "approx"`},
+		{[]string{"--tokenizer", "gpt2"}, `--tokenizer: stat gpt2: no such file or directory; name a tokenizer.json or its folder, tiktoken:NAME (cl100k_base, gpt2, o200k_base, p50k_base, p50k_edit, r50k_base), server or approx: nothing is downloaded`},
+		{[]string{"--tokenizer", "tiktoken:gpt5"}, `--tokenizer: unknown encoding "gpt5", known are cl100k_base, gpt2, o200k_base, p50k_base, p50k_edit, r50k_base`},
+		{[]string{"--apply-chat-template"}, `--apply-chat-template: tokenizer "server" has no template here, set tokenizer to the path of a tokenizer.json with its tokenizer_config.json`},
+		{[]string{"--apply-chat-template", "--tokenizer", tokenizerFolder, "--backend", "vllm-chat"}, `--apply-chat-template: backend vllm-chat applies the template itself`},
 		{[]string{"--dataset-name", "random-ids", "--tokenizer", "approx"}, `--tokenizer: ids cannot be sent as text without a tokenizer, set --tokenize-prompt or --tokenizer server`},
 		{[]string{"--backend", "vllm-chat", "--tokenize-prompt"}, `--tokenize-prompt: backend vllm-chat takes no token ids`},
 		{[]string{"--connection", "maybe"}, `--connection: "maybe" is neither reuse nor new`},

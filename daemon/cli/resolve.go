@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/inferbeat/inferbeat/daemon"
 	"github.com/inferbeat/inferbeat/daemon/config"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/arrival"
@@ -279,7 +280,7 @@ func (o *runFlags) buildWorkload(m *mistakes) probes.Workload {
 		Name: "run", Dataset: o.dataset, Path: o.path,
 		InputTokens: o.inputLen, OutputTokens: o.outputLen, RangeRatio: o.rangeRatio,
 		FixedOutputTokens: o.shareGPTOutput, ContextTokens: o.shareGPTContext,
-		Tokenizer: o.tokenizer, VocabSize: o.vocabSize, TokenIDs: o.tokenizePrompt,
+		Tokenizer: o.tokenizer, ApplyChatTemplate: o.applyTemplate, VocabSize: o.vocabSize, TokenIDs: o.tokenizePrompt,
 		Cache: probes.CacheCold, Seed: o.seed,
 		Sampling: probes.Sampling{Temperature: o.temperature, IgnoreEOS: !o.disableIgnoreEOS, Stream: !o.disableStream, LoRA: o.lora},
 	}
@@ -288,9 +289,12 @@ func (o *runFlags) buildWorkload(m *mistakes) probes.Workload {
 		w.Cache = probes.CacheWarm
 	}
 	w.Sampling.ExtraBody = o.parseExtraBody(m)
-	m.addFields(workload.Validate(w))
+	m.addFields(daemon.CheckWorkload(w))
 	if o.tokenizePrompt && backend.Check(o.backend) == nil && !backend.AcceptsTokenIDs(o.backend) {
 		m.add("tokenize-prompt", "backend %s takes no token ids", o.backend)
+	}
+	if o.applyTemplate && backend.AcceptsMessages(o.backend) {
+		m.add("apply-chat-template", "backend %s applies the template itself", o.backend)
 	}
 	if slices.Contains(workload.Datasets, o.dataset) {
 		for _, d := range datasetFlags {

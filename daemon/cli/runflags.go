@@ -28,6 +28,7 @@ type runFlags struct {
 	connection       string
 	dataset, path    string
 	tokenizer        string
+	applyTemplate    bool
 	vocabSize        int
 	url, sha256      string
 	skipBadRows      bool
@@ -172,7 +173,8 @@ func (o *runFlags) defineWorkload(f *pflag.FlagSet) {
 	f.StringVar(&o.url, "dataset-url", "", "`URL` to fetch the dataset's file from when it is not there yet; needs --dataset-sha256")
 	f.StringVar(&o.sha256, "dataset-sha256", "", "`digits` of the SHA-256 that the file of --dataset-url must have")
 	f.BoolVar(&o.skipBadRows, "skip-bad-rows", false, "files of rows: leave out rows that cannot be used and count them, instead of failing")
-	f.StringVar(&o.tokenizer, "tokenizer", workload.TokenizerServer, "`name` of the tokenizer: server (the target's own /tokenize) or approx")
+	f.StringVar(&o.tokenizer, "tokenizer", workload.TokenizerServer, "`name` of the tokenizer: server (the target's own /tokenize), approx, tiktoken:NAME, or the path of a tokenizer.json or its folder")
+	f.BoolVar(&o.applyTemplate, "apply-chat-template", false, "send prompts as the chat template beside the tokenizer's file renders them; for backends that take no messages")
 	f.BoolVar(&o.tokenizePrompt, "tokenize-prompt", false, "send token ids instead of text")
 	f.BoolVar(&o.fixedPrompts, "fixed-prompts", false, "send the same prompts every run; a prefix cache will then be warm")
 	f.Int64Var(&o.seed, "seed", 1, "seed of lengths, texts and arrivals")

@@ -124,7 +124,7 @@ func (b *builder) workload(name string, w *workload) probes.Workload {
 	out := probes.Workload{
 		Name: name, Dataset: w.Dataset, Path: w.Path, InputTokens: w.InputTokens, OutputTokens: w.OutputTokens,
 		RangeRatio: w.RangeRatio, FixedOutputTokens: w.FixedOutputTokens, ContextTokens: w.ContextTokens,
-		Tokenizer: w.Tokenizer, VocabSize: w.VocabSize, TokenIDs: w.TokenIDs, Cache: probes.CacheClass(w.Cache), Seed: w.Seed,
+		Tokenizer: w.Tokenizer, ApplyChatTemplate: w.ApplyChatTemplate, VocabSize: w.VocabSize, TokenIDs: w.TokenIDs, Cache: probes.CacheClass(w.Cache), Seed: w.Seed,
 		Sampling: probes.Sampling{
 			Temperature: w.Temperature, IgnoreEOS: w.IgnoreEOS, Stream: w.Stream, ExtraBody: w.ExtraBody, LoRA: w.LoRA,
 		},

@@ -19,6 +19,7 @@ type Source struct {
 type Checks struct {
 	Backend         func(name string) error
 	AcceptsTokenIDs func(backend string) bool
+	AcceptsMessages func(backend string) bool
 	// UnixURL reads the URL of a target on a unix socket; its errors must not
 	// repeat the URL. Without it such URLs are refused.
 	UnixURL  func(text string) (string, error)

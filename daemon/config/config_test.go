@@ -777,3 +777,35 @@ targets:
 		t.Errorf("without the check: %v, want the URL refused", err)
 	}
 }
+
+// TestTokenizer: a file's path is relative to the configuration, words are not paths.
+func TestTokenizer(t *testing.T) {
+	for value, want := range map[string]string{
+		"server": "server", "approx": "approx", "tiktoken:o200k_base": "tiktoken:o200k_base",
+		"/models/qwen": "/models/qwen", "qwen/tokenizer.json": "DIR/qwen/tokenizer.json",
+	} {
+		file := write(t, fmt.Sprintf(`
+workloads: {w: {dataset: random, input_tokens: 8, output_tokens: 8, tokenizer: %q, apply_chat_template: true}}
+probes: {c: {kind: canary, every: 30s, workload: w}}
+targets:
+  - {name: a, backend: vllm, url: "http://a", probes: [c]}
+`, value))
+		chat := func(backend string) bool { return backend == "vllm-chat" }
+		c, err := Load(Source{Files: []string{file}}, Checks{AcceptsMessages: chat})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := c.Pairs()[0].Spec.Workload
+		dir, err := filepath.Abs(filepath.Dir(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want = strings.Replace(want, "DIR", dir, 1); w.Tokenizer != want || !w.ApplyChatTemplate {
+			t.Errorf("tokenizer %s: %q, apply_chat_template %t; want %q, true", value, w.Tokenizer, w.ApplyChatTemplate, want)
+		}
+		_, err = Load(Source{Files: []string{file}, Overrides: map[string]any{"targets.a.backend": "vllm-chat"}}, Checks{AcceptsMessages: chat})
+		if err == nil || !strings.Contains(err.Error(), "targets[a].probes: probe c: backend vllm-chat applies the chat template itself") {
+			t.Errorf("tokenizer %s on a chat backend: %v", value, err)
+		}
+	}
+}

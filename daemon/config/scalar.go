@@ -47,10 +47,18 @@ func parseScalar(f field, text, dir string) (any, error) {
 	if list := enums[f.tag.Get("enum")]; list != nil && !slices.Contains(list, text) {
 		return nil, fmt.Errorf("must be one of %s", strings.Join(list, ", "))
 	}
-	if f.tag.Get("as") == "path" && text != "" && !filepath.IsAbs(text) {
+	as := f.tag.Get("as")
+	isPath := as == "path" || as == "tokenizer" && namesFile(text)
+	if isPath && text != "" && !filepath.IsAbs(text) {
 		text = filepath.Join(dir, text)
 	}
 	return text, nil
+}
+
+// namesFile tells a tokenizer's path from its other names.
+func namesFile(tokenizer string) bool {
+	w := probes.Workload{Tokenizer: tokenizer}
+	return w.LocalTokenizer() && !strings.HasPrefix(tokenizer, probes.TiktokenPrefix)
 }
 
 // atLeast applies the min tag, unless the value could not be parsed.

@@ -109,7 +109,8 @@ type workload struct {
 	Rounds            int            `yaml:"mooncake_num_rounds" min:"1" doc:"Turns of the session that each row becomes (mooncake). 1."`
 	MooncakeTrace     string         `yaml:"mooncake_workload" enum:"mooncake_workload" doc:"Which trace to read when path is a folder (mooncake): its file is NAME_trace.jsonl. conversation."`
 	BlockTokens       int            `yaml:"block_tokens" min:"16" doc:"Tokens that one hash id stands for (mooncake, trace). 512."`
-	Tokenizer         string         `yaml:"tokenizer" enum:"tokenizer" default:"server" doc:"server asks the target to count; approx estimates, and marks its results."`
+	Tokenizer         string         `yaml:"tokenizer" as:"tokenizer" default:"server" doc:"server asks the target to count; approx estimates, and marks its results; tiktoken:NAME and the path of a tokenizer.json (or its folder) count here, answers as well."`
+	ApplyChatTemplate bool           `yaml:"apply_chat_template" default:"false" doc:"Send prompts as the chat template beside the tokenizer's file renders them; for backends that do not take messages."`
 	VocabSize         int            `yaml:"vocab_size" min:"1" doc:"Token ids are below it (random-ids)."`
 	TokenIDs          bool           `yaml:"token_ids" default:"false" doc:"Send prompts as token ids; only some backends take them."`
 	Cache             string         `yaml:"cache" enum:"cache" default:"cold" doc:"What is expected of the prefix cache: cold salts every prompt, warm repeats the same prompts on purpose, shared shares prefixes on purpose. shared for generated-shared-prefix, mooncake and trace."`
@@ -238,7 +239,6 @@ var enums = map[string][]string{
 	"image_content":     {"random", "blank"},
 	"time_unit":         {"s", "ms", "us", "ns"},
 	"mooncake_workload": {"conversation", "mooncake", "toolagent", "synthetic"},
-	"tokenizer":         {"server", "approx"},
 	"cache":             {string(probes.CacheCold), string(probes.CacheWarm), string(probes.CacheShared)},
 	"connection":        {string(probes.ConnectionReuse), string(probes.ConnectionNew)},
 	"protocol":          {string(probes.HTTP1), string(probes.HTTP2)},

@@ -222,6 +222,9 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 		if accepts := b.checks.AcceptsImages; accepts != nil && spec.Workload.Dataset == "image" && !accepts(t.Backend) {
 			b.report(path+".probes", "probe %s: backend %s does not take images (workload %s)", name, t.Backend, spec.Workload.Name)
 		}
+		if chat := b.checks.AcceptsMessages; chat != nil && spec.Workload.ApplyChatTemplate && chat(t.Backend) {
+			b.report(path+".probes", "probe %s: backend %s applies the chat template itself, without apply_chat_template (workload %s)", name, t.Backend, spec.Workload.Name)
+		}
 		if known && b.sound(join("probes", name)) && b.sound(join("workloads", spec.Workload.Name)) {
 			over := func(format string, args ...any) {
 				b.report(path+".probes", "probe %s exceeds environment %s: %s", name, t.Environment, fmt.Sprintf(format, args...))

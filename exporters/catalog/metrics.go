@@ -76,6 +76,7 @@ var resultMetrics = []Metric{
 	result(ResultSuccess, Higher, "Successful share of the requests that succeeded or failed."),
 	result(ResultInputTokensMean, Neither, "Mean input tokens per successful request."),
 	result(ResultOutputTokensMean, Neither, "Mean output tokens per successful request; absent when requests were cut."),
+	alphaResult(ResultRetokenized, Neither, "Tokens of the answers' texts by the workload's own tokenizer, divided by the server's count; far from 1 means garbled text or another tokenizer."),
 	result(ResultDuration, Neither, "Duration of the last valid result."),
 	result(ResultTimestamp, Neither, "Unix time at which the last valid result was complete."),
 	result(ResultAcceptLength, Higher, "Tokens per speculative verify step, bonus token included; absent when the server only tells its average since its start."),

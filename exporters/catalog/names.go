@@ -39,6 +39,7 @@ const (
 	ResultSuccess                   = "inferbeat_result_success_ratio"
 	ResultInputTokensMean           = "inferbeat_result_input_tokens_mean"
 	ResultOutputTokensMean          = "inferbeat_result_output_tokens_mean"
+	ResultRetokenized               = "inferbeat_result_retokenized_ratio"
 	ResultDuration                  = "inferbeat_result_duration_seconds"
 	ResultTimestamp                 = "inferbeat_result_timestamp_seconds"
 	ResultAcceptLength              = "inferbeat_result_spec_accept_length"

@@ -159,7 +159,7 @@ func newLine(run *probes.Run, o Options) *line {
 		RequestRate: requestRate(spec.Arrivals), MaxConcurrency: positive(spec.Arrivals.MaxConcurrency),
 		ShareGPTOutputLen: positive(w.FixedOutputTokens),
 		Duration:          number(s.Duration.Seconds()), Completed: s.Completed,
-		TotalInput: s.InputTokens, TotalInputText: s.TextTokens(), TotalInputVision: s.ImageTokens.Or(0), TotalOutput: s.OutputTokens,
+		TotalInput: s.InputTokens, TotalInputText: s.TextTokens(), TotalInputVision: s.ImageTokens.Or(0), TotalOutput: s.OutputTokens, TotalRetokenized: s.RetokenizedOutput,
 		RequestThroughput: known(s.RequestThroughput), InputThroughput: known(s.InputThroughput),
 		OutputThroughput: known(s.OutputThroughput), TotalThroughput: known(s.TotalThroughput),
 		Concurrency: known(s.Concurrency), AcceptLength: known(s.AcceptLength),
@@ -169,9 +169,6 @@ func newLine(run *probes.Run, o Options) *line {
 	if strings.HasPrefix(w.Dataset, "random") {
 		l.RandomInputLen, l.RandomOutputLen = positive(w.InputTokens), positive(w.OutputTokens)
 		l.RandomRangeRatio = new(number(w.RangeRatio))
-	}
-	if s.OutputSource == probes.TokensClient {
-		l.TotalRetokenized = s.OutputTokens // this count is one tokenisation of the text
 	}
 	l.MeanE2E, l.MedianE2E, l.StdE2E, l.P90E2E, l.P95E2E, l.P99E2E, _ = milliseconds(s.Distribution(probes.E2E))
 	l.MeanTTFT, l.MedianTTFT, l.StdTTFT, l.P90TTFT, l.P95TTFT, l.P99TTFT, _ = milliseconds(s.Distribution(probes.TTFT))

@@ -167,7 +167,7 @@ func TestOurs(t *testing.T) {
 		"outcomes": map[string]any{"ok": 1.0, "http_5xx": 1.0}, "flags": map[string]any{"coalesced": 1.0},
 		"success_ratio": 0.5, "offered_rate": 4.0, "achieved_rate": 3.9, "goodput": 0.4, "slo_attainment": map[string]any{"fast": 0.5},
 		"latency_seconds":    map[string]any{"e2e": dist(1, 1), "ttft": dist(2, 2), "tpot": dist(3, 3), "itl": dist(4, 4), "ttft_from_due": dist(5, 5)},
-		"input_token_source": "server", "output_token_source": "server", "unknown_outputs": 0.0, "cached_tokens": 16.0,
+		"input_token_source": "server", "output_token_source": "server", "unknown_outputs": 0.0, "retokenized_ratio": nil, "cached_tokens": 16.0,
 		"input_lengths":        map[string]any{"n": 1.0, "mean_requested": 64.0, "mean_server": 60.0, "max_deviation": 0.0625, "off": 1.0},
 		"connections":          map[string]any{"new": 1.0, "reused": 1.0, "reopened": 0.0},
 		"accept_length_source": nil, "prefix_cache_hit_ratio": 16.0 / 60, "client_ttft_excess_seconds": nil, "server": nil,
@@ -297,7 +297,8 @@ func TestArguments(t *testing.T) {
 		{"closed_loop_is_a_burst_behind_a_limit", func(r *probes.Run) { r.Spec.Arrivals.Process = probes.ClosedLoop }, "request_rate", "inf"},
 		{"sharegpt_output", func(r *probes.Run) { r.Spec.Workload.FixedOutputTokens = 128 }, "sharegpt_output_len", 128.0},
 		{"sharegpt_has_no_random_lengths", func(r *probes.Run) { r.Spec.Workload.Dataset = "sharegpt" }, "random_input_len", nil},
-		{"counted_by_the_client", func(r *probes.Run) { r.Summary.OutputSource = probes.TokensClient }, "total_output_tokens_retokenized", 3.0},
+		{"retokenized", func(r *probes.Run) { r.Summary.RetokenizedOutput = probes.Known(4) }, "total_output_tokens_retokenized", 4.0},
+		{"not_retokenized", func(r *probes.Run) { r.Summary.OutputSource = probes.TokensClient }, "total_output_tokens_retokenized", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -48,6 +48,7 @@ type ours struct {
 	InputSource    *string       `json:"input_token_source"`
 	OutputSource   *string       `json:"output_token_source"`
 	UnknownOutputs int           `json:"unknown_outputs"`
+	Retokenized    *number       `json:"retokenized_ratio"`
 	CachedTokens   optional      `json:"cached_tokens"`
 	InputLengths   *inputLengths `json:"input_lengths"`
 	Connections    *connections  `json:"connections"`
@@ -141,7 +142,7 @@ func newOurs(run *probes.Run, version string) ours {
 		Requests: s.Requests, Sent: s.Sent, Failed: s.Failed, Cancelled: s.Cancelled, Dropped: s.Dropped, Warmup: s.Warmup, Skipped: run.SkippedRows,
 		Outcomes: s.Outcomes, Flags: s.Flags,
 		SuccessRatio: known(s.SuccessRatio), OfferedRate: known(s.OfferedRate), AchievedRate: known(s.AchievedRate), Goodput: known(s.Goodput),
-		InputSource: text(string(s.InputSource)), OutputSource: text(string(s.OutputSource)), UnknownOutputs: s.UnknownOutputs,
+		InputSource: text(string(s.InputSource)), OutputSource: text(string(s.OutputSource)), UnknownOutputs: s.UnknownOutputs, Retokenized: known(s.RetokenizedRatio),
 		CachedTokens: s.CachedTokens, Connections: countConnections(run.Records),
 	}
 	o.AcceptSource, o.CacheHit, o.TTFTExcess = text(string(s.AcceptSource)), known(s.CacheHitRatio()), known(s.TTFTExcess())

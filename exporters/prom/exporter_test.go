@@ -220,7 +220,7 @@ func result(at time.Time) *probes.Result {
 			Latency: map[probes.Signal]probes.Distribution{
 				probes.TTFT: d, probes.TTFTFromDue: d, probes.TPOT: d, probes.ITL: d, probes.ChunkGap: d, probes.E2E: d, probes.E2EFromDue: d,
 			},
-			InputTokens: probes.Known(102_400), InputSource: probes.TokensServer, CachedTokens: probes.Known(25_600), OutputTokens: probes.Known(25_600),
+			InputTokens: probes.Known(102_400), InputSource: probes.TokensServer, CachedTokens: probes.Known(25_600), OutputTokens: probes.Known(25_600), RetokenizedRatio: probes.Known(0.96875),
 			RequestThroughput: probes.Known(4.0), InputThroughput: probes.Known(2048.0), OutputThroughput: probes.Known(512.0), TotalThroughput: probes.Known(2560.0),
 			PeakOutputThroughput: probes.Known(700.0), Concurrency: probes.Known(3.5), PeakConcurrency: 6,
 			OfferedRate: probes.Known(4.1), AchievedRate: probes.Known(4.05), Goodput: probes.Known(3.9),
@@ -465,7 +465,7 @@ func TestResultAndLimits(t *testing.T) {
 		of(catalog.ResultTotalTokensPerSecond): 2560, of(catalog.ResultPeakOutputTokensPerSecond): 700, of(catalog.ResultConcurrency): 3.5,
 		of(catalog.ResultMaxConcurrentRequests): 6, of(catalog.ResultOfferedRequestsPerSecond): 4.1, of(catalog.ResultAchievedRequestsPerSecond): 4.05,
 		of(catalog.ResultGoodputRequestsPerSecond): 3.9, of(catalog.ResultSLOAttainment, "slo", "fast"): 0.975, of(catalog.ResultSuccess): 1,
-		of(catalog.ResultInputTokensMean): 512, of(catalog.ResultOutputTokensMean): 128, of(catalog.ResultDuration): 50,
+		of(catalog.ResultInputTokensMean): 512, of(catalog.ResultOutputTokensMean): 128, of(catalog.ResultRetokenized): 0.96875, of(catalog.ResultDuration): 50,
 		of(catalog.ResultAcceptLength): 2.5, of(catalog.ResultPrefixCacheHit): 0.25, of(catalog.ResultSuspect): 1,
 		of(catalog.ResultAcceptanceRatio): 0.375, of(catalog.ResultServerPreemptions): 3,
 		of(catalog.ResultServerQueue, "stat", "mean"): 1.5, of(catalog.ResultServerQueue, "stat", "max"): 9,
@@ -568,7 +568,7 @@ func TestUnknownResultValuesAreAbsent(t *testing.T) {
 	page := s.page()
 	s.wantNone(page, catalog.ResultLatency, catalog.ResultTailRatio, catalog.ResultRequestsPerSecond, catalog.ResultConcurrency,
 		catalog.ResultOfferedRequestsPerSecond, catalog.ResultGoodputRequestsPerSecond, catalog.ResultSuccess, catalog.ResultInputTokensMean,
-		catalog.ResultOutputTokensMean, catalog.ResultAcceptLength, catalog.ResultPrefixCacheHit, catalog.ResultSLOAttainment,
+		catalog.ResultOutputTokensMean, catalog.ResultRetokenized, catalog.ResultAcceptLength, catalog.ResultPrefixCacheHit, catalog.ResultSLOAttainment,
 		catalog.RunNextStart, catalog.RunLastStart, catalog.RunLastDuration, catalog.ProbeStaleAfter, catalog.ProbeUp)
 	s.wantSeries(page, map[string]float64{of(catalog.ProbePaused): 1, of(catalog.ResultSuspect): 0})
 }

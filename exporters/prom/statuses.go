@@ -133,6 +133,7 @@ func (e *Exporter) addResult(b *builder, r *probes.Result, ids []*dto.LabelPair)
 		{catalog.ResultSuccess, s.SuccessRatio},
 		{catalog.ResultInputTokensMean, inputTokensMean(s)},
 		{catalog.ResultOutputTokensMean, outputTokensMean(s)},
+		{catalog.ResultRetokenized, s.RetokenizedRatio},
 	} {
 		b.gauge(g.name, ids, orNaN(g.value))
 	}

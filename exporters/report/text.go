@@ -168,7 +168,7 @@ func (p *printer) benchServing(run *probes.Run) {
 		p.optionalCount("Total input vision tokens:", s.ImageTokens)
 	}
 	p.optionalCount("Total generated tokens:", s.OutputTokens)
-	p.optionalCount("Total generated tokens (retokenized):", retokenized(s))
+	p.optionalCount("Total generated tokens (retokenized):", s.RetokenizedOutput)
 	p.optional("Request throughput (req/s):", s.RequestThroughput)
 	p.optional("Input token throughput (tok/s):", s.InputThroughput)
 	p.optional("Output token throughput (tok/s):", s.OutputThroughput)
@@ -215,12 +215,4 @@ func duration(s *probes.Summary) probes.Optional[float64] {
 		return probes.Optional[float64]{}
 	}
 	return probes.Known(s.Duration.Seconds())
-}
-
-// retokenized is known when the count is one tokenisation of the text.
-func retokenized(s *probes.Summary) probes.Optional[int] {
-	if s.OutputSource != probes.TokensClient {
-		return probes.Optional[int]{}
-	}
-	return s.OutputTokens
 }

@@ -128,7 +128,7 @@ func goodRun() *probes.Run {
 			Duration: 25 * time.Second, Requests: 200, Sent: 198, Completed: 190, Failed: 6, Cancelled: 2, Dropped: 2, Warmup: 10,
 			Outcomes:    map[probes.Outcome]int{probes.OK: 190, probes.HTTP5xx: 4, probes.TimeoutIdle: 2, probes.Cancelled: 2, probes.Dropped: 2},
 			InputTokens: probes.Known(97_280), InputSource: probes.TokensServer, CachedTokens: probes.Known(1_024),
-			OutputTokens: probes.Known(24_320), OutputSource: probes.TokensClient, UnknownOutputs: 1,
+			OutputTokens: probes.Known(24_320), OutputSource: probes.TokensClient, RetokenizedOutput: probes.Known(24_320), UnknownOutputs: 1,
 			RequestThroughput: probes.Known(7.6), InputThroughput: probes.Known(3891.2), OutputThroughput: probes.Known(972.8), TotalThroughput: probes.Known(4864.0),
 			PeakOutputThroughput: probes.Known(1400.0), Concurrency: probes.Known(12.345), PeakConcurrency: 31,
 			OfferedRate: probes.Known(8.0), AchievedRate: probes.Known(7.99), SuccessRatio: probes.Known(190.0 / 196),

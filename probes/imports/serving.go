@@ -78,6 +78,12 @@ func serving(f *fields, run *probes.Run) {
 		}
 	}
 	s.InputTokens, s.OutputTokens = f.count("total_input_tokens"), f.count("total_output_tokens")
+	s.RetokenizedOutput = f.count("total_output_tokens_retokenized")
+	if ours, ok := s.RetokenizedOutput.Get(); ok {
+		if served, ok := s.OutputTokens.Get(); ok && served > 0 {
+			s.RetokenizedRatio = probes.Known(float64(ours) / float64(served))
+		}
+	}
 	s.RequestThroughput = f.number("request_throughput")
 	s.OutputThroughput = f.number("output_throughput")
 	s.InputThroughput = f.number("input_throughput")

@@ -80,6 +80,7 @@ func Summarize(in Input) probes.Summary {
 		s.AchievedRate = achievedRate(in, window)
 	}
 	countOutput(&s, in, window)
+	countRetokenized(&s, in.Records)
 	s.RequestThroughput = window.perSecond(float64(s.Completed))
 	s.InputThroughput = perSecondOf(window, s.InputTokens)
 	if in, out, ok := both(s.InputThroughput, s.OutputThroughput); ok {

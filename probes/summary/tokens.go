@@ -45,6 +45,37 @@ func countInput(s *probes.Summary, in Input) {
 	}
 }
 
+// countRetokenized adds up our own counts of the completed answers. The sum is known
+// when every answer has one; the ratio is of those that the server has counted too.
+func countRetokenized(s *probes.Summary, records []probes.Record) {
+	var all, compared, served int
+	whole := false
+	for i := range records {
+		r := &records[i]
+		if r.Outcome != probes.OK {
+			continue
+		}
+		n, ok := r.RetokenizedOutput.Get()
+		if !ok {
+			whole = false
+			break
+		}
+		whole = true
+		all += n
+		if m, ok := r.OutputTokens.Get(); ok && r.OutputSource == probes.TokensServer {
+			compared += n
+			served += m
+		}
+	}
+	if !whole {
+		return
+	}
+	s.RetokenizedOutput = probes.Known(all)
+	if served > 0 {
+		s.RetokenizedRatio = probes.Known(float64(compared) / float64(served))
+	}
+}
+
 // datasetSource is how the lengths that were asked for are known.
 func datasetSource(w *probes.Workload) probes.TokenSource {
 	if w.Tokenizer == "approx" && !w.TokenIDs {

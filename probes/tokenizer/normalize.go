@@ -74,7 +74,7 @@ func normalizerSequence(stages []stage) (normalizer, error) {
 func newReplace(s *stage) (normalizer, error) {
 	find, err := newFinder(s.Pattern)
 	if err != nil {
-		return nil, fmt.Errorf("Replace: %w", err)
+		return nil, fmt.Errorf("type Replace: %w", err)
 	}
 	if s.Pattern.String != nil {
 		return func(text string) string { return strings.ReplaceAll(text, *s.Pattern.String, s.Content) }, nil

@@ -306,7 +306,7 @@ func aroundTemplate(s *stage) (prefix, suffix []int, err error) {
 			} `json:"Sequence"`
 		}
 		if err := json.Unmarshal(raw, &part); err != nil {
-			return nil, nil, fmt.Errorf("TemplateProcessing: %w", err)
+			return nil, nil, fmt.Errorf("type TemplateProcessing: %w", err)
 		}
 		switch {
 		case part.Sequence != nil && !seen:
@@ -314,7 +314,7 @@ func aroundTemplate(s *stage) (prefix, suffix []int, err error) {
 		case part.SpecialToken != nil:
 			token, ok := s.SpecialTokens[part.SpecialToken.ID]
 			if !ok {
-				return nil, nil, fmt.Errorf("TemplateProcessing: special token %q has no ids", part.SpecialToken.ID)
+				return nil, nil, fmt.Errorf("type TemplateProcessing: special token %q has no ids", part.SpecialToken.ID)
 			}
 			if seen {
 				suffix = append(suffix, token.IDs...)
@@ -322,11 +322,11 @@ func aroundTemplate(s *stage) (prefix, suffix []int, err error) {
 				prefix = append(prefix, token.IDs...)
 			}
 		default:
-			return nil, nil, fmt.Errorf("TemplateProcessing: cannot read %s", raw)
+			return nil, nil, fmt.Errorf("type TemplateProcessing: cannot read %s", raw)
 		}
 	}
 	if !seen {
-		return nil, nil, fmt.Errorf("TemplateProcessing: the template of a single text does not hold the text")
+		return nil, nil, fmt.Errorf("type TemplateProcessing: the template of a single text does not hold the text")
 	}
 	return prefix, suffix, nil
 }

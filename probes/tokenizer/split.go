@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -36,7 +37,7 @@ func newSplitter(s *stage, bytewise bool) (splitter, error) {
 	case "Split":
 		find, err := newFinder(s.Pattern)
 		if err != nil {
-			return nil, fmt.Errorf("Split: %w", err)
+			return nil, fmt.Errorf("type Split: %w", err)
 		}
 		return cut(find, s.Behavior, s.Invert)
 	case "Whitespace":
@@ -154,7 +155,7 @@ func newByteLevel(s *stage, bytewise bool) (splitter, error) {
 func newMetaspace(s *stage) (splitter, error) {
 	mark := s.Replacement
 	if mark == "" {
-		return nil, fmt.Errorf("Metaspace: no replacement")
+		return nil, errors.New("type Metaspace has no replacement")
 	}
 	scheme := "always"
 	switch {

@@ -39,7 +39,7 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 		"arrivals": []any{a.Process, number(a.Rate), number(a.CV), a.MaxConcurrency},
 		"workload": []any{
 			workloadVersion, w.Dataset, w.InputTokens, w.OutputTokens, number(w.RangeRatio), w.FixedOutputTokens,
-			w.ContextTokens, w.Tokenizer, w.VocabSize, w.TokenIDs, w.Cache, w.Seed,
+			w.ContextTokens, tokenizerKey(&w), w.VocabSize, w.TokenIDs, w.Cache, w.Seed,
 		},
 		"sampling": []any{
 			number(w.Sampling.Temperature), w.Sampling.TopP.String(), w.Sampling.IgnoreEOS, w.Sampling.Stream,
@@ -71,6 +71,9 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 	if w.SkipBadRows {
 		parts["skip_bad_rows"] = true
 	}
+	if w.ApplyChatTemplate {
+		parts["chat_template"] = true
+	}
 	text, err := json.Marshal(parts)
 	if err != nil {
 		// Everything above is a string, a bool, an integer or one of canonical's texts.
@@ -78,6 +81,15 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
+}
+
+// tokenizerKey leaves out where a tokenizer's file lies. What it holds is part of the
+// workload's version.
+func tokenizerKey(w *probes.Workload) string {
+	if w.LocalTokenizer() {
+		return "local"
+	}
+	return w.Tokenizer
 }
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

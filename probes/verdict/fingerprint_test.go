@@ -59,6 +59,7 @@ func TestFingerprint(t *testing.T) {
 		"Workload.Tokenizer":         func(s *probes.Spec, _ *probes.Target) { s.Workload.Tokenizer = "approx" },
 		"Workload.VocabSize":         func(s *probes.Spec, _ *probes.Target) { s.Workload.VocabSize = 32000 },
 		"Workload.TokenIDs":          func(s *probes.Spec, _ *probes.Target) { s.Workload.TokenIDs = true },
+		"Workload.ApplyChatTemplate": func(s *probes.Spec, _ *probes.Target) { s.Workload.ApplyChatTemplate = true },
 		"Workload.Cache":             func(s *probes.Spec, _ *probes.Target) { s.Workload.Cache = probes.CacheWarm },
 		"Workload.Groups":            func(s *probes.Spec, _ *probes.Target) { s.Workload.Groups.ZipfAlpha = 1 },
 		"Workload.Images":            func(s *probes.Spec, _ *probes.Target) { s.Workload.Images.Format = "png" },
@@ -229,5 +230,18 @@ func TestFingerprintOfAnUnsendableBody(t *testing.T) {
 	spec.Workload.Sampling.ExtraBody = map[string]any{"x": math.NaN(), "y": 1}
 	if b := Fingerprint(spec, target, probes.ServerFacts{}, ""); len(a) != 16 || a == b {
 		t.Errorf("fingerprints %q and %q, want two of 16 digits", a, b)
+	}
+}
+
+// TestFingerprintTokenizerFile: it does not matter where a tokenizer lies, what it holds
+// is part of the workload's version.
+func TestFingerprintTokenizerFile(t *testing.T) {
+	of := func(tokenizer string) string {
+		spec, target := fullSpec()
+		spec.Workload.Tokenizer = tokenizer
+		return Fingerprint(spec, target, probes.ServerFacts{}, "random-1")
+	}
+	if of("/a/tokenizer.json") != of("/b") || of("/a/tokenizer.json") == of("server") || of("/b") == of("approx") {
+		t.Errorf("fingerprints: %s, %s, server %s, approx %s", of("/a/tokenizer.json"), of("/b"), of("server"), of("approx"))
 	}
 }

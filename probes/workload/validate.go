@@ -31,8 +31,8 @@ var Datasets = []string{
 
 // Values of [probes.Workload.Tokenizer].
 const (
-	TokenizerServer = "server"
-	TokenizerApprox = "approx"
+	TokenizerServer = probes.TokenizerServer
+	TokenizerApprox = probes.TokenizerApprox
 )
 
 const (
@@ -70,14 +70,23 @@ func Validate(w probes.Workload) error {
 	default:
 		refuse("dataset", "unknown %q, use one of %q", w.Dataset, Datasets)
 	}
-	if !slices.Contains([]string{"", TokenizerServer, TokenizerApprox}, w.Tokenizer) {
-		refuse("tokenizer", "unknown %q, use %q or %q", w.Tokenizer, TokenizerServer, TokenizerApprox)
+	if w.ApplyChatTemplate {
+		validateTemplate(w, refuse)
 	}
 	if !slices.Contains([]probes.CacheClass{"", probes.CacheCold, probes.CacheWarm, probes.CacheShared}, w.Cache) {
 		refuse("cache", "unknown %q, use cold, warm or shared", w.Cache)
 	}
 	validateSampling(w.Sampling, refuse)
 	return errors.Join(errs...)
+}
+
+func validateTemplate(w probes.Workload, refuse refuseFunc) {
+	if !w.LocalTokenizer() {
+		refuse("apply_chat_template", "tokenizer %q has no template here, set tokenizer to the path of a tokenizer.json with its tokenizer_config.json", w.Tokenizer)
+	}
+	if w.Dataset == RandomIDs && w.TokenIDs {
+		refuse("apply_chat_template", "random ids are sent as they are, set token_ids: false")
+	}
 }
 
 type refuseFunc func(field, format string, args ...any)

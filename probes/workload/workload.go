@@ -44,6 +44,9 @@ type Options struct {
 	// Tokenizer makes lengths exact; nil, or a workload with tokenizer: approx,
 	// leaves estimates.
 	Tokenizer Tokenizer
+	// Render makes the text that is sent of a prompt, by a chat template; nil sends
+	// the prompt itself. The Tokenizer then counts rendered texts.
+	Render func(prompt string) (string, error)
 	// Salt is the run's nonce. When empty, prompts are equal between runs, which
 	// is what a workload with cache: warm asks for.
 	Salt string
@@ -92,6 +95,7 @@ type Source struct {
 	version  string
 	short    int
 	inexact  error
+	render   func(prompt string) (string, error)
 	// estimated is whether all lengths are estimates against the workload's will.
 	estimated bool
 
@@ -99,6 +103,7 @@ type Source struct {
 	generator generator
 	next      int
 	warmed    int
+	failed    error // of Render
 }
 
 // Open prepares the requests of one run.
@@ -129,10 +134,13 @@ func open(ctx context.Context, w probes.Workload, o Options) (*Source, error) {
 		o.Tokenizer = nil
 	}
 	w = withDefaults(w)
-	s := &Source{workload: w, runID: o.RunID}
+	s := &Source{workload: w, runID: o.RunID, render: o.Render}
 	dataset, err := s.openDataset(ctx, w, o)
 	if err != nil {
 		return nil, err
+	}
+	if t, ok := o.Tokenizer.(interface{ Hash() string }); ok && w.LocalTokenizer() {
+		w.Tokenizer = t.Hash() // what it does, wherever its file lies
 	}
 	s.version, err = version(w, dataset, s.estimated)
 	return s, err
@@ -214,7 +222,7 @@ func (s *Source) openFile(ctx context.Context, w probes.Workload, o Options) (da
 func (s *Source) Next() (*probes.Request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, ok := s.generator.prompt(s.next)
+	p, ok := s.prompt(s.next)
 	if !ok {
 		return nil, false
 	}
@@ -228,7 +236,7 @@ func (s *Source) Next() (*probes.Request, bool) {
 func (s *Source) NextWarmup() (*probes.Request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, ok := s.generator.prompt(warmupIndex(s.warmed))
+	p, ok := s.prompt(warmupIndex(s.warmed))
 	if !ok {
 		return nil, false
 	}
@@ -236,6 +244,16 @@ func (s *Source) NextWarmup() (*probes.Request, bool) {
 	r.Warmup = true
 	s.warmed++
 	return r, true
+}
+
+// prompt is the prompt of an index as it is sent.
+func (s *Source) prompt(index int) (prompt, bool) {
+	p, ok := s.generator.prompt(index)
+	if !ok || s.render == nil || p.ids != nil || p.messages != nil { // ids stand for a rendered prompt
+		return p, ok
+	}
+	p.text, s.failed = s.render(p.text)
+	return p, s.failed == nil
 }
 
 func (s *Source) request(p prompt, index int, mark string) *probes.Request {
@@ -272,10 +290,14 @@ func (s *Source) Short() int { return s.short }
 // they are not.
 func (s *Source) Inexact() error { return s.inexact }
 
-// Err says why a dataset ended before it was used up; nil when it did not.
+// Err says why the requests ended before the dataset was used up; nil when they did
+// not.
 func (s *Source) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.failed != nil {
+		return s.failed
+	}
 	if rows, ok := s.generator.(interface{ failure() error }); ok {
 		return rows.failure()
 	}

@@ -545,7 +545,7 @@ func TestValidate(t *testing.T) {
 		t.Errorf("valid workload: %v", err)
 	}
 	w := probes.Workload{
-		Dataset: Random, InputTokens: -1, RangeRatio: math.NaN(), Path: "x", VocabSize: 3, Tokenizer: "tiktoken", Cache: "hot",
+		Dataset: Random, InputTokens: -1, RangeRatio: math.NaN(), Path: "x", VocabSize: 3, Tokenizer: "server", ApplyChatTemplate: true, Cache: "hot",
 		Sampling: probes.Sampling{Temperature: -1, TopP: probes.Known(0.0), ExtraBody: map[string]any{"stream": false}},
 	}
 	want := `input_tokens: -1 is not a length, it must be at least 1
@@ -553,7 +553,7 @@ output_tokens: 0 is not a length, it must be at least 1
 range_ratio: NaN is outside 0 to 1 (0.5 means lengths from half of the full one to the full one)
 path: dataset random reads no file
 vocab_size: 3 is too small, it must be at least 16
-tokenizer: unknown "tiktoken", use "server" or "approx"
+apply_chat_template: tokenizer "server" has no template here, set tokenizer to the path of a tokenizer.json with its tokenizer_config.json
 cache: unknown "hot", use cold, warm or shared
 temperature: -1 is not a number of at least 0
 top_p: 0 is outside 0 (exclusive) to 1
@@ -573,7 +573,11 @@ token_ids: dataset sharegpt is sent as text only`
 		"dataset: unknown \"mmmu\"":        func(w *probes.Workload) { w.Dataset = "mmmu" },
 		"token_ids: words cannot be sent":  func(w *probes.Workload) { w.TokenIDs, w.Tokenizer = true, TokenizerApprox },
 		"tokenizer: ids cannot be sent as": func(w *probes.Workload) { w.Dataset, w.Tokenizer = RandomIDs, TokenizerApprox },
-		"range_ratio: 1.01 is outside":     func(w *probes.Workload) { w.RangeRatio = 1.01 },
+		"apply_chat_template: random ids are sent as they are": func(w *probes.Workload) {
+			w.Dataset, w.TokenIDs, w.Tokenizer, w.ApplyChatTemplate = RandomIDs, true, "tokenizer.json", true
+		},
+		"apply_chat_template: tokenizer \"approx\"": func(w *probes.Workload) { w.Tokenizer, w.ApplyChatTemplate = TokenizerApprox, true },
+		"range_ratio: 1.01 is outside":              func(w *probes.Workload) { w.RangeRatio = 1.01 },
 	} {
 		w := randomWorkload()
 		edit(&w)
