@@ -27,7 +27,9 @@ func judge(run *probes.Run, stats loadgen.Stats, source *workload.Source, server
 	}
 	run.SkippedRows = source.Skipped()
 	run.Complete = stats.Complete()
+	answer := run.Summary.Answer
 	run.Summary = summary.Summarize(input)
+	run.Summary.Answer = answer
 	run.Fingerprint = verdict.Fingerprint(*spec, run.Target, run.Facts, source.Version())
 	evidence.Interrupted = stats.Ended == loadgen.EndedInterrupted
 	run.Summary.Offline = offlineGap(run)
@@ -66,14 +68,14 @@ func traced(records []probes.Record) (rate probes.Optional[float64], span probes
 
 // resultOf says how a run ended as a whole. A run that we cut is aborted,
 // whatever it shows; one that cannot be believed is invalid; one in which the
-// target answered nothing has failed.
+// target answered nothing or something wrong has failed.
 func resultOf(run *probes.Run) probes.RunResult {
 	switch {
 	case !run.Complete:
 		return probes.RunAborted
 	case run.Validity.State == probes.Invalid:
 		return probes.RunInvalid
-	case run.Summary.Completed == 0:
+	case run.Summary.Completed == 0, run.Summary.Answer == probes.AnswerWrong:
 		return probes.RunFailed
 	}
 	return probes.RunSuccess

@@ -2,6 +2,9 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/inferbeat/inferbeat/exporters/jsonl"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/fakellm"
 	"github.com/inferbeat/inferbeat/probes/loadgen"
@@ -222,5 +226,126 @@ func TestBatchTimesThatAreUnknown(t *testing.T) {
 		c.Faults = []fakellm.Fault{{Kind: fakellm.Unavailable, Requests: []int{2}}}
 	}, func(run *probes.Run) {
 		wantSame(t, "batch", run.Summary.Batch, probes.BatchTimes{Size: 4})
+	})
+}
+
+// canarySpec asks two questions one after the other.
+func canarySpec() probes.Spec {
+	spec := loadSpec()
+	spec.Kind, spec.Requests, spec.Workload.OutputTokens = probes.Canary, 2, 5
+	spec.Arrivals = probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 1}
+	spec.Window = probes.Window{MinSamples: 100, MaxAge: time.Hour}
+	return spec
+}
+
+func TestFirstAndSecondRequest(t *testing.T) {
+	carry(t, canarySpec(), func(c *fakellm.Config) {
+		c.Script.TTFT = []time.Duration{250 * time.Millisecond, 100 * time.Millisecond}
+	}, func(run *probes.Run) {
+		s := &run.Summary
+		first, second, both := s.Distribution(probes.TTFTFirst), s.Distribution(probes.TTFTSecond), s.Distribution(probes.TTFT)
+		wantSame(t, "first, second and all", []float64{first.Mean, float64(first.N), second.Mean, float64(second.N), both.Mean}, []float64{0.25, 1, 0.1, 1, 0.175})
+	})
+	spec := canarySpec()
+	spec.Requests = 1
+	carry(t, spec, nil, func(run *probes.Run) {
+		if n := run.Summary.Distribution(probes.TTFTFirst).N; n != 0 {
+			t.Errorf("a canary of one request has %d first ones, want none: there is no second to compare with", n)
+		}
+	})
+}
+
+// truth is what the simulated server answers greedily to a prompt.
+func truth(t *testing.T, prompt string) (answer string) {
+	t.Helper()
+	spec := canarySpec()
+	synctest.Test(t, func(t *testing.T) {
+		_, runner := scripted(t, nil)
+		defer runner.Close()
+		client, err := runner.client(fakeTarget("vllm"), "truth")
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := client.backend.Do(context.Background(), probes.Clock{Start: time.Now()}, &probes.Request{ID: "x", Prompt: prompt, MaxOutputTokens: 8,
+			Sampling: probes.Sampling{Stream: spec.Workload.Sampling.Stream}, KeepText: true}, 0)
+		answer = strings.TrimSpace(record.Text)
+	})
+	if answer == "" {
+		t.Fatal("the simulated server says nothing")
+	}
+	return answer
+}
+
+func TestPinnedAnswer(t *testing.T) {
+	// The simulated tokenizer knows these words from the start, so that no earlier
+	// prompt changes their ids and with them the answer.
+	const prompt = "what is the name of the world"
+	answer := truth(t, prompt)
+	sum := sha256.Sum256([]byte(answer))
+	part := probes.Secret(answer[:len(answer)/2])
+	for _, test := range []struct {
+		name   string
+		expect probes.Expect
+		want   probes.Answer
+		result probes.RunResult
+		state  probes.VerdictState
+	}{
+		{"equals", probes.Expect{Equals: probes.Secret(" " + answer + "\n")}, probes.AnswerRight, probes.RunSuccess, probes.Pass},
+		{"contains", probes.Expect{Contains: part}, probes.AnswerRight, probes.RunSuccess, probes.Pass},
+		{"sha256", probes.Expect{SHA256: strings.ToUpper(hex.EncodeToString(sum[:]))}, probes.AnswerRight, probes.RunSuccess, probes.Pass},
+		{"equals_a_part", probes.Expect{Equals: part}, probes.AnswerWrong, probes.RunFailed, probes.Fail},
+		{"contains_something_else", probes.Expect{Contains: "\x00"}, probes.AnswerWrong, probes.RunFailed, probes.Fail},
+		{"other_digest", probes.Expect{SHA256: strings.Repeat("0", 64)}, probes.AnswerWrong, probes.RunFailed, probes.Fail},
+	} {
+		spec := canarySpec()
+		spec.Requests, spec.Workload.Sampling.Temperature = 1, 0.9 // which the question does not share
+		spec.Expect = test.expect
+		spec.Expect.Prompt, spec.Expect.MaxTokens = prompt, 8
+		carry(t, spec, nil, func(run *probes.Run) {
+			if run.Summary.Answer != test.want || run.Result != test.result || run.Verdict.State != test.state {
+				t.Errorf("%s: answer %s, result %s, verdict %+v; want %s, %s, %s", test.name,
+					run.Summary.Answer, run.Result, run.Verdict, test.want, test.result, test.state)
+			}
+			if len(run.Records) != 1 {
+				t.Errorf("%s: %d records, want the question to leave none", test.name, len(run.Records))
+			}
+			var w window
+			result := w.add(run, run.End)
+			if test.want == probes.AnswerWrong && result != nil {
+				t.Errorf("%s: the window shows how fast a wrong answer came", test.name)
+			}
+			line, err := jsonl.Encode(run, jsonl.Options{Details: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, secret := range []string{prompt, answer, string(part)} {
+				if strings.Contains(string(line)+fmt.Sprintf("%+v %#v", run.Spec, run.Spec), secret) {
+					t.Errorf("%s: the line or the printed spec holds %q", test.name, secret)
+				}
+			}
+		})
+	}
+}
+
+// Right answers before do not hide the wrong one now, and an unanswered question
+// is a warning.
+func TestWrongAnswerInAWindow(t *testing.T) {
+	spec := canarySpec()
+	spec.Requests = 1
+	spec.Expect = probes.Expect{Prompt: "x", Contains: "\x00", MaxTokens: 8}
+	carry(t, spec, nil, func(wrong *probes.Run) {
+		right := *wrong
+		right.Summary.Answer = probes.AnswerRight
+		var w window
+		w.add(&right, right.End)
+		result := w.add(wrong, wrong.End)
+		if result == nil || result.Verdict.State != probes.Fail || result.Summary.Completed != 1 {
+			t.Errorf("result = %+v, want the one good request and a failed verdict", result)
+		}
+	})
+	carry(t, spec, func(c *fakellm.Config) { c.Faults = []fakellm.Fault{{Kind: fakellm.Unavailable, Requests: []int{2}}} }, func(run *probes.Run) {
+		if run.Summary.Answer != probes.AnswerMissing || run.Verdict.State != probes.Warn || run.Result != probes.RunSuccess {
+			t.Errorf("answer %s, verdict %+v, result %s; want missing, a warning and a success", run.Summary.Answer, run.Verdict, run.Result)
+		}
 	})
 }

@@ -180,6 +180,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 		return fmt.Errorf("read workload %s: %w", run.Spec.Workload.Name, err)
 	}
 	own.retokenize(run)
+	run.Summary.Answer = ask(ctx, client.backend, clock, run)
 	judge(run, stats, source, server, evidence)
 	return nil
 }

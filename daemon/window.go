@@ -24,6 +24,9 @@ const serverMaxAge = 3 * glanceEvery
 // nil while nothing in the window has succeeded.
 func (w *window) add(run *probes.Run, now time.Time) *probes.Result {
 	for _, record := range run.Records {
+		if run.Summary.Answer == probes.AnswerWrong {
+			break // how fast a broken server is says nothing
+		}
 		ended := record.Sent
 		if at, ok := record.End.Get(); ok {
 			ended = at
@@ -45,6 +48,7 @@ func (w *window) add(run *probes.Run, now time.Time) *probes.Result {
 	}
 	pooled := probes.Run{Target: run.Target, Spec: run.Spec, Complete: true, Records: summary.Records(w.records)}
 	pooled.Summary = summary.Summarize(summary.Input{Spec: &pooled.Spec, Records: pooled.Records, Pooled: true, Server: w.lastLook(run, now)})
+	pooled.Summary.Answer = run.Summary.Answer
 	validity := verdict.Validity(&pooled, verdict.Evidence{Window: true})
 	return &probes.Result{
 		RunID: run.ID, CompletedAt: completed, Summary: pooled.Summary, Validity: validity,

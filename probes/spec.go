@@ -56,6 +56,9 @@ type Spec struct {
 	// OfflineResult is a file whose last result is the throughput without a
 	// server, which a run's own is held against; empty for none.
 	OfflineResult string
+	// Expect is a question of its own after each run of a canary, whose answer is
+	// known: a server that is fast because it is broken gets it wrong.
+	Expect Expect
 	// KeepText keeps the generated text in each record (for --output-details).
 	KeepText bool
 }
@@ -96,6 +99,17 @@ func (s Spec) MostInFlight() int {
 		return n
 	}
 	return most
+}
+
+// Expect pins a greedy answer. The zero value asks nothing; else one of Equals,
+// Contains and SHA256 is set. White space around answers does not count. Prompt
+// and answer are nobody's business but the server's, so they print as secrets.
+type Expect struct {
+	Prompt    Secret
+	Equals    Secret
+	Contains  Secret
+	SHA256    string // hex digest of the whole answer
+	MaxTokens int
 }
 
 // Warmup is load that is sent before the measurement and counted apart. It is

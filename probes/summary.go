@@ -21,12 +21,17 @@ const (
 	E2EFromDue       Signal = "e2e_from_due"       // due to last token
 	SendLag          Signal = "send_lag"           // due to sent
 	ConnectSetup     Signal = "connection_setup"   // DNS, connect and TLS of new connections
+	// TTFTFirst and TTFTSecond are of the first request of a canary's run, which
+	// comes after a pause, and of the one that follows it at once. Both are in TTFT
+	// too.
+	TTFTFirst  Signal = "ttft_first"
+	TTFTSecond Signal = "ttft_second"
 )
 
 // Signals lists them in the order they are documented.
 var Signals = []Signal{
 	TTFT, TTFTFromDue, TTFTAfterConnect, FirstAnswer, TPOT, ITL, ChunkGap,
-	E2E, E2EFromDue, SendLag, ConnectSetup,
+	E2E, E2EFromDue, SendLag, ConnectSetup, TTFTFirst, TTFTSecond,
 }
 
 // Statistic names a number drawn from a distribution.
@@ -203,6 +208,8 @@ type Summary struct {
 	// Server is what the server's own counters say about the time of the run.
 	Server ServerSummary
 
+	// Answer is what became of the spec's question; empty without one.
+	Answer Answer
 	// Repeats is filled for the median of several runs.
 	Repeats Repeats
 	// Offline is the throughput without a server, if there is one to compare with.
@@ -210,6 +217,15 @@ type Summary struct {
 	// Batch is filled for runs of the kind batch; its Size is 0 for others.
 	Batch BatchTimes
 }
+
+// Answer says whether a pinned greedy answer was given.
+type Answer string
+
+const (
+	AnswerRight   Answer = "right"
+	AnswerWrong   Answer = "wrong"
+	AnswerMissing Answer = "missing" // the question failed, or was not asked
+)
 
 // Repeats says how far runs that were to be equal were apart.
 type Repeats struct {

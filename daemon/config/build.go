@@ -181,6 +181,7 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 		SLOs: b.slos(path, p), Limits: b.limits(path, p), Window: probes.Window(p.Window),
 		StaleAfter: p.StaleAfter, KeepText: p.KeepText,
 		Repeats: p.Repeats, StartConcurrency: p.StartConcurrency, OfflineResult: p.OfflineResult,
+		Expect: b.expectation(path, p),
 	}
 	return spec
 }

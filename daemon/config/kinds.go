@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ var ofKinds = []struct {
 	{"repeats", []probes.Kind{probes.Load}},
 	{"batch_size", []probes.Kind{probes.Batch}},
 	{"start_concurrency", []probes.Kind{probes.Peak}},
+	{"expect", []probes.Kind{probes.Canary}},
 	{"offline_result", []probes.Kind{probes.Load, probes.Peak}},
 }
 
@@ -47,6 +49,9 @@ func (b *builder) kindKeys(path string, p *probe) {
 		}
 	}
 	b.readable(path+".offline_result", p.OfflineResult)
+	if written("expect") {
+		b.expect(path+".expect", &p.Expect)
+	}
 	switch kind {
 	case probes.Peak:
 		b.required(path, "max_concurrency", p.MaxConcurrency > 0)
@@ -66,6 +71,36 @@ func (b *builder) kindKeys(path string, p *probe) {
 			b.report(path+".workload", "a batch needs stream: true, or there is no first token to end its prefill")
 		}
 	}
+}
+
+// defaultAnswerTokens bounds the answer to a pinned question.
+const defaultAnswerTokens = 32
+
+var digest = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
+
+func (b *builder) expect(path string, e *expect) {
+	b.required(path, "prompt", e.Prompt != "")
+	answers := 0
+	for _, written := range []bool{e.Equals != "", e.Contains != "", e.SHA256 != ""} {
+		if written {
+			answers++
+		}
+	}
+	if answers != 1 {
+		b.report(path, "needs one of equals, contains and sha256")
+	}
+	if e.SHA256 != "" && !digest.MatchString(e.SHA256) {
+		b.report(path+".sha256", "must be 64 hexadecimal digits")
+	}
+}
+
+// expectation is zero unless it was written.
+func (b *builder) expectation(path string, p *probe) probes.Expect {
+	if !b.set(path + ".expect") {
+		return probes.Expect{}
+	}
+	p.Expect.MaxTokens = or(p.Expect.MaxTokens, defaultAnswerTokens)
+	return probes.Expect(p.Expect)
 }
 
 // load is how many requests a run has and when they are due, which some kinds do

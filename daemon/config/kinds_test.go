@@ -63,3 +63,38 @@ func TestPeakKeepsTheLimits(t *testing.T) {
 		t.Errorf("error = %v, want one about 100 requests in flight", err)
 	}
 }
+
+func TestExpect(t *testing.T) {
+	c, err := load(t, Source{}, `
+workloads: {w: {}}
+probes: {c: {kind: canary, every: 2s, workload: w, expect: {prompt: "2+2=", equals: "4"}}}
+targets: [{name: a, environment: staging, backend: vllm, url: "http://a", probes: [c]}]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(probes.Expect{Prompt: "2+2=", Equals: "4", MaxTokens: 32}, c.Probes()[0].Expect); d != "" {
+		t.Errorf("expect (-want +got):\n%s", d)
+	}
+	printed, err := c.Redacted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(printed), "2+2=") {
+		t.Errorf("the printed configuration holds the question:\n%s", printed)
+	}
+}
+
+// The question is a request like the others to the limits of an environment.
+func TestExpectKeepsTheLimits(t *testing.T) {
+	_, err := load(t, Source{}, `
+workloads: {w: {}}
+probes: {c: {kind: canary, every: 1s, workload: w, expect: {prompt: "2+2=", equals: "4", max_tokens: 300}}}
+targets: [{name: a, environment: production, backend: vllm, url: "http://a", probes: [c]}]
+`)
+	for _, want := range []string{"2 requests every 1s, max_rate is 1", "300 output tokens, max_output_tokens is 256"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want %q", err, want)
+		}
+	}
+}

@@ -130,7 +130,7 @@ type probe struct {
 	Timezone         string        `yaml:"timezone" doc:"IANA name of the schedule's time zone; UTC when not written."`
 	AllowParallel    bool          `yaml:"allow_parallel" default:"false" doc:"Start although another probe is running on the target."`
 	Workload         string        `yaml:"workload" doc:"Required: name of a workload."`
-	NumPrompts       int           `yaml:"num_prompts" min:"1" doc:"Measured requests of a run. canary: 1; load needs it, or a duration; replay: all that the trace has; peak: of each step, at least 4 for each worker, 64 when neither is written."`
+	NumPrompts       int           `yaml:"num_prompts" min:"1" doc:"Measured requests of a run. canary: 1, and with 2 or more, one after the other, the first and the second have series of their own (ttft_first, ttft_second); load needs it, or a duration; replay: all that the trace has; peak: of each step, at least 4 for each worker, 64 when neither is written."`
 	Repeats          int           `yaml:"repeats" min:"1" doc:"Run a load so many times, one after the other; its result is the median of them, number by number (load)."`
 	BatchSize        int           `yaml:"batch_size" min:"1" doc:"Requests of the batch (batch needs it)."`
 	StartConcurrency int           `yaml:"start_concurrency" min:"1" doc:"Workers of a peak's first step; 1 when not written, and max_concurrency for a single step (peak)."`
@@ -147,7 +147,16 @@ type probe struct {
 	Limits           limits        `yaml:"limits" enum:"signal" doc:"Promises about statistics of a result, by signal."`
 	Window           window        `yaml:"window" doc:"What a canary's result is computed from."`
 	StaleAfter       time.Duration `yaml:"stale_after" min:">0" doc:"Age at which a result no longer stands. 3 intervals and a time-out, at least 15m for a canary and 1h for others; the interval of a schedule is its longest gap by day."`
+	Expect           expect        `yaml:"expect" doc:"A question with a known answer that is asked after each run, greedily: a wrong answer fails the run (canary)."`
 	KeepText         bool          `yaml:"keep_text" default:"false" doc:"Keep the generated text in the results."`
+}
+
+type expect struct {
+	Prompt    probes.Secret `yaml:"prompt" doc:"Required: the question, as text; it is treated as a secret, like the answer."`
+	Equals    probes.Secret `yaml:"equals" doc:"The whole answer, white space around it apart; one of equals, contains and sha256 is required."`
+	Contains  probes.Secret `yaml:"contains" doc:"A part of the answer."`
+	SHA256    string        `yaml:"sha256" doc:"Hex digest of the whole answer, white space around it apart."`
+	MaxTokens int           `yaml:"max_tokens" min:"1" doc:"Bound of the answer; 32 when not written."`
 }
 
 type warmup struct {

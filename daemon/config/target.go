@@ -258,13 +258,14 @@ func checkPair(spec probes.Spec, every time.Duration, env Environment, over func
 	case paced && a.Rate > limit:
 		over("request_rate %v, max_rate is %v", a.Rate, limit)
 	case !paced && n == 1:
-		if every > 0 && limit*every.Seconds() < 1 {
-			over("one request every %s, max_rate is %v", formatDuration(every), limit)
+		if asked := 1 + questions(spec); every > 0 && limit*every.Seconds() < float64(asked) {
+			over("%s every %s, max_rate is %v", plural(asked, "request"), formatDuration(every), limit)
 		}
 	case !paced:
 		over("the rate of %s arrivals is not bounded, max_rate is %v: set request_rate", a.Process, limit)
 	}
 	in, out := lengths(spec.Workload)
+	out = max(out, spec.Expect.MaxTokens)
 	for _, l := range []struct {
 		what         string
 		length, most int
@@ -279,6 +280,21 @@ func checkPair(spec probes.Spec, every time.Duration, env Environment, over func
 	return tokensPerDay(spec, every, float64(in+out), env, over)
 }
 
+func plural(n int, what string) string {
+	if n == 1 {
+		return "one " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// questions is how many requests a run has beside the measured ones and warm-up.
+func questions(spec probes.Spec) int {
+	if spec.Expect == (probes.Expect{}) {
+		return 0
+	}
+	return 1
+}
+
 // tokensPerDay is the most that the schedule asks for in a day; a cron
 // expression counts once, since its hours are not read here.
 func tokensPerDay(spec probes.Spec, every time.Duration, perRequest float64, env Environment, over func(string, ...any)) float64 {
@@ -286,7 +302,7 @@ func tokensPerDay(spec probes.Spec, every time.Duration, perRequest float64, env
 		return 0
 	}
 	rate, known := spec.Arrivals.Rate, spec.Arrivals.Rate > 0 && !math.IsInf(spec.Arrivals.Rate, 1)
-	requests := float64(spec.MostRequests() + spec.Warmup.Requests)
+	requests := float64(spec.MostRequests() + spec.Warmup.Requests + questions(spec))
 	if spec.Requests == 0 {
 		requests += rate * spec.Duration.Seconds()
 	}

@@ -68,7 +68,7 @@ var labels = []Label{
 	{LabelReason, "Why a scheduled run did not start.", []string{"overlap", "target_busy", "paused", "missed"}},
 	{LabelPhase, "Phase of setting up a new connection.", []string{"dns", "connect", "tls"}},
 	{LabelSignal, "Latency series: from sent, or from due (what a user of an open system feels).",
-		[]string{"ttft", "ttft_from_due", "tpot", "itl", "chunk_gap", "e2e", "e2e_from_due"}},
+		[]string{"ttft", "ttft_from_due", "tpot", "itl", "chunk_gap", "e2e", "e2e_from_due", "ttft_first", "ttft_second"}},
 	{LabelStat, "Statistic of a result.", []string{"mean", "p50", "p90", "p95", "p99", "max", "stddev"}},
 	{LabelSLO, "Name of an objective of the probe.", nil},
 	{LabelSeverity, "Severity of a limit.", []string{"info", "warning", "critical"}},

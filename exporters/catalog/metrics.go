@@ -113,6 +113,7 @@ var lifecycleMetrics = []Metric{
 	lifecycle(RunNextStart, OnRun, "Unix time of the next planned start; absent when none is planned."),
 	lifecycle(RunLastDuration, OnRun, "Duration of the last run, whatever its result."),
 	lifecycle(ProbeUp, OnRun, "1 if the last run had a successful request, 0 if it had none; absent before the first run."),
+	lifecycle(AnswerCorrect, OnRun, "1 if the pinned question of the last run was answered as expected, 0 if it was answered otherwise; absent when it was not asked or not answered."),
 	lifecycle(ProbeInterval, OnConfig, "Planned time between starts; absent for a probe without a schedule."),
 	lifecycle(ProbeStaleAfter, OnConfig, "Age after which the pair counts as stale; absent while paused."),
 	lifecycle(ProbeRegistered, OnConfig, "Unix time at which the pair was first known."),

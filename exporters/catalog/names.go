@@ -64,6 +64,7 @@ const (
 	RunLastSuccess         = "inferbeat_run_last_success_timestamp_seconds"
 	RunNextStart           = "inferbeat_run_next_start_timestamp_seconds"
 	RunLastDuration        = "inferbeat_run_last_duration_seconds"
+	AnswerCorrect          = "inferbeat_answer_correct"
 	ProbeUp                = "inferbeat_probe_up"
 	ProbeInterval          = "inferbeat_probe_interval_seconds"
 	ProbeStaleAfter        = "inferbeat_probe_stale_after_seconds"

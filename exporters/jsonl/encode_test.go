@@ -171,7 +171,7 @@ func TestOurs(t *testing.T) {
 		"input_lengths":        map[string]any{"n": 1.0, "mean_requested": 64.0, "mean_server": 60.0, "max_deviation": 0.0625, "off": 1.0},
 		"connections":          map[string]any{"new": 1.0, "reused": 1.0, "reopened": 0.0},
 		"accept_length_source": nil, "prefix_cache_hit_ratio": 16.0 / 60, "client_ttft_excess_seconds": nil, "server": nil,
-		"source": nil, "origin": nil, "batch": nil, "repeats": nil, "offline": nil,
+		"source": nil, "origin": nil, "batch": nil, "answer": nil, "repeats": nil, "offline": nil,
 	}
 	if d := cmp.Diff(any(want), got); d != "" {
 		t.Errorf("inferbeat (-want +got):\n%s", d)

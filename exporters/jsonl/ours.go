@@ -59,6 +59,7 @@ type ours struct {
 	Server       *server `json:"server"`
 	Batch        *batch  `json:"batch"`
 
+	Answer  *string  `json:"answer"`
 	Repeats *repeats `json:"repeats"`
 	Offline *offline `json:"offline"`
 	Parts   []part   `json:"parts,omitempty"`
@@ -148,6 +149,7 @@ func newOurs(run *probes.Run, version string) ours {
 	o.AcceptSource, o.CacheHit, o.TTFTExcess = text(string(s.AcceptSource)), known(s.CacheHitRatio()), known(s.TTFTExcess())
 	o.Server = newServer(run)
 	o.Batch = newBatch(s.Batch)
+	o.Answer = text(string(s.Answer))
 	o.Repeats, o.Offline = newRepeats(&s.Repeats), newOffline(&s.Offline)
 	if o.Traps == nil {
 		o.Traps = []probes.Reason{}

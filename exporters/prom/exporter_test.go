@@ -219,6 +219,7 @@ func result(at time.Time) *probes.Result {
 			Duration: 50 * time.Second, Completed: 200, SuccessRatio: probes.Known(1.0),
 			Latency: map[probes.Signal]probes.Distribution{
 				probes.TTFT: d, probes.TTFTFromDue: d, probes.TPOT: d, probes.ITL: d, probes.ChunkGap: d, probes.E2E: d, probes.E2EFromDue: d,
+				probes.TTFTFirst: d, probes.TTFTSecond: d,
 			},
 			InputTokens: probes.Known(102_400), InputSource: probes.TokensServer, CachedTokens: probes.Known(25_600), OutputTokens: probes.Known(25_600), RetokenizedRatio: probes.Known(0.96875),
 			RequestThroughput: probes.Known(4.0), InputThroughput: probes.Known(2048.0), OutputThroughput: probes.Known(512.0), TotalThroughput: probes.Known(2560.0),
@@ -708,7 +709,7 @@ func TestExportRefusesOpenValues(t *testing.T) {
 func full(t *testing.T, change func(*Options)) *stage {
 	st := canary()
 	st.LastStart, st.LastCompletion, st.LastSuccess, st.NextStart = epoch, epoch, epoch, epoch
-	st.Last = &probes.Run{Result: probes.RunSuccess, Summary: probes.Summary{Completed: 1}, Facts: probes.ServerFacts{
+	st.Last = &probes.Run{Result: probes.RunSuccess, Summary: probes.Summary{Completed: 1, Answer: probes.AnswerRight}, Facts: probes.ServerFacts{
 		Engine: "vllm", Version: "0.18.0", DType: "bfloat16", TensorParallel: probes.Known(4), AttentionBackend: "fa3", SpeculativeAlgorithm: "eagle",
 		Accelerator: "H200", Weights: "llama-3-8b", Incarnation: "917",
 	}}

@@ -14,6 +14,7 @@ import (
 // of the label's closed list.
 var resultSignals = []probes.Signal{
 	probes.TTFT, probes.TTFTFromDue, probes.TPOT, probes.ITL, probes.ChunkGap, probes.E2E, probes.E2EFromDue,
+	probes.TTFTFirst, probes.TTFTSecond,
 }
 
 // addStatuses adds the gauges of all pairs as they are at this instant.
@@ -68,6 +69,9 @@ func (e *Exporter) addLifecycle(b *builder, s *probes.PairStatus, ids []*dto.Lab
 		// A run that we cut before any answer says nothing about the target.
 		b.gaugeFlag(catalog.ProbeUp, ids, s.Last.Summary.Completed > 0)
 	}
+	if s.Last != nil && (s.Last.Summary.Answer == probes.AnswerRight || s.Last.Summary.Answer == probes.AnswerWrong) {
+		b.gaugeFlag(catalog.AnswerCorrect, ids, s.Last.Summary.Answer == probes.AnswerRight)
+	}
 }
 
 // addObjectives adds what the configuration promises.
@@ -111,6 +115,9 @@ func (e *Exporter) addResult(b *builder, r *probes.Result, ids []*dto.LabelPair)
 	s := &r.Summary
 	for _, signal := range resultSignals {
 		d, name := s.Distribution(signal), e.enum(catalog.LabelSignal, string(signal))
+		if d.N == 0 && (signal == probes.TTFTFirst || signal == probes.TTFTSecond) {
+			continue // most probes have no such pair; others lack samples for a reason worth seeing
+		}
 		b.gauge(catalog.ResultSamples, ids, float64(d.N), name)
 		b.gauge(catalog.ResultTailRatio, ids, orNaN(d.TailRatio()), name)
 		for _, stat := range probes.Statistics {

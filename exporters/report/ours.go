@@ -22,6 +22,17 @@ func (p *printer) inferbeat(run *probes.Run) {
 	if run.Error != "" {
 		p.sentence(run.Error)
 	}
+	if s.Answer != "" {
+		p.row("Answer to the pinned question:", string(s.Answer))
+	}
+	for _, pair := range []struct {
+		name   string
+		signal probes.Signal
+	}{{"first TTFT", probes.TTFTFirst}, {"second TTFT", probes.TTFTSecond}} {
+		if d := s.Distribution(pair.signal); d.N > 0 {
+			p.latency(pair.name, d, probes.StatMean, probes.StatP50, probes.StatMax)
+		}
+	}
 	p.batch(&s.Batch)
 	p.repeats(&s.Repeats)
 	p.parts(run)

@@ -25,7 +25,7 @@ var requestSignals = []struct {
 
 // latency describes every signal that has samples. One buffer serves all
 // signals: describing reorders samples, and nobody needs them afterwards.
-func latency(records []probes.Record) map[probes.Signal]probes.Distribution {
+func latency(spec *probes.Spec, records []probes.Record) map[probes.Signal]probes.Distribution {
 	out := make(map[probes.Signal]probes.Distribution, len(probes.Signals))
 	buf := make([]float64, 0, sampleCapacity(records))
 	describe := func(signal probes.Signal, samples []float64) {
@@ -41,6 +41,18 @@ func latency(records []probes.Record) map[probes.Signal]probes.Distribution {
 			}
 		}
 		describe(rs.signal, samples)
+	}
+
+	if followed(spec) {
+		for position, signal := range []probes.Signal{probes.TTFTFirst, probes.TTFTSecond} {
+			samples := buf[:0]
+			for i := range records {
+				if d, ok := records[i].TTFT().Get(); ok && records[i].Index == position {
+					samples = append(samples, d.Seconds())
+				}
+			}
+			describe(signal, samples)
+		}
 	}
 
 	itl, onePerChunk := buf[:0], true
@@ -62,6 +74,13 @@ func latency(records []probes.Record) map[probes.Signal]probes.Distribution {
 	}
 	describe(probes.ChunkGap, gaps)
 	return out
+}
+
+// followed reports whether the second request of each run is sent as soon as the
+// first has ended, so that the two show what a pause costs.
+func followed(spec *probes.Spec) bool {
+	a := &spec.Arrivals
+	return spec.Kind.Continuous() && a.Process == probes.ClosedLoop && a.MaxConcurrency == 1 && spec.Requests >= 2
 }
 
 // sampleCapacity is room for the largest series without growing.

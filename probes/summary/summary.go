@@ -63,7 +63,7 @@ func Summarize(in Input) probes.Summary {
 		OfferedRate: in.OfferedRate,
 	}
 	countOutcomes(&s, in.Records)
-	s.Latency = latency(in.Records)
+	s.Latency = latency(in.Spec, in.Records)
 	s.Server = in.Server
 	s.AcceptLength, s.AcceptSource = acceptLength(in)
 	s.Input = inputLengths(in.Records)

@@ -88,6 +88,8 @@ const (
 	NoSamples          = "no_samples"
 	ShortAnswers       = "short_answers"
 	OfflineGap         = "offline_online_gap"
+	WrongAnswer        = "wrong_answer"
+	NoAnswer           = "no_answer"
 )
 
 // Codes of traps; ApproxInputLengths is one of them too.
@@ -198,6 +200,10 @@ var VerdictCodes = []Row{
 		"so few may be an accident, and burn rates over hours judge continuous probes"},
 	{LimitExceeded, string(probes.Fail), "a statistic is above a critical limit", "the promise is broken"},
 	{LimitExceeded, string(probes.Warn), "a statistic is above an info or warning limit; a tail ratio is only judged when the p99 is at least 0.2 s", "worth a look"},
+	{WrongAnswer, string(probes.Fail), "the answer to the pinned question of a canary is not the expected one",
+		"a server may be fast because it is broken"},
+	{NoAnswer, string(probes.Warn), "the pinned question of a canary failed",
+		"nobody knows whether the answers are right"},
 	{OfflineGap, string(probes.Warn), "the throughput is more than 20 % below that of the engine without a server; 5 to 15 % are normal",
 		"HTTP, tokenizing or streaming are the bottleneck: more workers, or a look at the network"},
 	{NoSamples, string(probes.Unknown), "a limit's signal has no samples although requests were completed",

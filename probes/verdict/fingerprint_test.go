@@ -82,6 +82,7 @@ func TestFingerprint(t *testing.T) {
 		"Connection.Proxy":    func(_ *probes.Spec, t *probes.Target) { t.Connection.Proxy = "http://proxy:3128" },
 	}
 	alike := map[string]change{ // these do not
+		"Spec.Expect":                func(s *probes.Spec, _ *probes.Target) { s.Expect.Prompt = "2+2=" },
 		"Spec.Repeats":               func(s *probes.Spec, _ *probes.Target) { s.Repeats = 3 },
 		"Spec.OfflineResult":         func(s *probes.Spec, _ *probes.Target) { s.OfflineResult = "offline.jsonl" },
 		"Spec.Probe":                 func(s *probes.Spec, _ *probes.Target) { s.Probe = "renamed" },

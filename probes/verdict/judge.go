@@ -26,6 +26,12 @@ func Judge(spec *probes.Spec, s *probes.Summary, v probes.Validity) probes.Verdi
 	case s.Failed > 0:
 		j.add(probes.Warn, FailedRequests, "%d of %d requests failed: %s", s.Failed, s.Completed+s.Failed, j.failures())
 	}
+	switch s.Answer {
+	case probes.AnswerWrong:
+		j.add(probes.Fail, WrongAnswer, "the pinned question was answered wrong")
+	case probes.AnswerMissing:
+		j.add(probes.Warn, NoAnswer, "the pinned question got no answer")
+	}
 	for i := range spec.SLOs {
 		j.objective(&spec.SLOs[i])
 	}

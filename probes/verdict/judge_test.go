@@ -54,6 +54,10 @@ func outputTokens(total int) func(*probes.Run) {
 	return func(run *probes.Run) { run.Summary.OutputTokens = known(total) }
 }
 
+func answer(a probes.Answer) func(*probes.Run) {
+	return func(run *probes.Run) { run.Summary.Answer = a }
+}
+
 func offline(gap float64) func(*probes.Run) {
 	return func(run *probes.Run) {
 		run.Summary.Offline = probes.Offline{Throughput: known(1000.0), Source: "bench_offline_throughput", Gap: known(gap)}
@@ -62,6 +66,9 @@ func offline(gap float64) func(*probes.Run) {
 
 var judgeCases = []judgeCase{
 	{name: "nothing_promised", state: probes.Pass},
+	{name: "right_answer", change: answer(probes.AnswerRight), state: probes.Pass},
+	{name: "wrong_answer", change: answer(probes.AnswerWrong), state: probes.Fail, codes: []string{WrongAnswer}},
+	{name: "no_answer", change: answer(probes.AnswerMissing), state: probes.Warn, codes: []string{NoAnswer}},
 	{name: "a_server_costs_20_percent", change: offline(0.2), state: probes.Pass},
 	{name: "a_server_costs_21_percent", change: offline(0.21), state: probes.Warn, codes: []string{OfflineGap},
 		text: "21.0 % below the 1000 tokens per second of bench_offline_throughput; up to 15 % are normal"},
