@@ -123,6 +123,7 @@ func TestFlagEffects(t *testing.T) {
 
 		{"--output-file /dev/zero", func(r *resolved) { r.Options.outputFile = "/dev/zero" }},
 		{"--output-details", func(r *resolved) { r.Spec.KeepText, r.Options.outputDetails = true, true }},
+		{"--format vllm", func(r *resolved) { r.Options.format = "vllm" }},
 		{"--tag t", func(r *resolved) { r.Options.tag = "t" }},
 		{"--disable-tqdm", func(r *resolved) { r.Options.noProgress = true }},
 	}
@@ -132,7 +133,7 @@ func TestFlagEffects(t *testing.T) {
 	}
 	// What is run is compared whole; of the options only what run itself reads.
 	read := func(r resolved) resolved {
-		r.Options = runFlags{outputFile: r.Options.outputFile, outputDetails: r.Options.outputDetails, tag: r.Options.tag, noProgress: r.Options.noProgress}
+		r.Options = runFlags{outputFile: r.Options.outputFile, outputDetails: r.Options.outputDetails, tag: r.Options.tag, format: r.Options.format, noProgress: r.Options.noProgress}
 		return r
 	}
 	covered := map[string]bool{"config": true, "target": true, "probe": true} // see TestRunFromConfig

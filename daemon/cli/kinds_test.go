@@ -112,3 +112,31 @@ func TestKindsOnAServer(t *testing.T) {
 		t.Errorf("gap = %v, want that of the run below the peak", gap)
 	}
 }
+
+// What --format vllm writes is read back as a result of vllm bench serve.
+func TestVLLMFormat(t *testing.T) {
+	url, _ := fakeServer(t, nil, nil)
+	out := filepath.Join(t.TempDir(), "out.json")
+	r := call(t.Context(), nil, short(url, "--max-concurrency", "2", "--output-file", out, "--output-details", "--format", "vllm", "--tag", "x")...)
+	if r.code != exitPass {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	line := numbers(t, out)[0]
+	for key, want := range map[string]any{"label": "x", "backend": "vllm", "model_id": "m", "num_prompts": 3.0, "request_rate": "inf",
+		"burstiness": 1.0, "max_concurrency": 2.0, "completed": 3.0, "failed": 0.0, "total_output_tokens": 12.0, "request_goodput": nil} {
+		if line[key] != want {
+			t.Errorf("%s = %v, want %v", key, line[key], want)
+		}
+	}
+	r = call(t.Context(), nil, "import", "--output-file", out+"l", out)
+	contains(t, "import", r.stdout+r.stderr, "1 results imported (1 of vllm_bench_serve)")
+	back := numbers(t, out+"l")[0]
+	for _, key := range []string{"output_throughput", "median_ttft_ms", "p99_tpot_ms", "duration", "max_concurrent_requests"} {
+		if back[key] != line[key] {
+			t.Errorf("%s read back = %v, want %v", key, back[key], line[key])
+		}
+	}
+	if _, err := resolveKind(probes.Load, "--output-file", "x", "--format", "csv"); err == nil || !strings.Contains(err.Error(), `--format: "csv" is none of sglang, vllm`) {
+		t.Errorf("--format csv: %v, want a refusal", err)
+	}
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/inferbeat/inferbeat/daemon"
 	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/exporters/jsonl"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/arrival"
 	"github.com/inferbeat/inferbeat/probes/backend"
@@ -31,11 +32,14 @@ func (o *runFlags) resolve(flags *pflag.FlagSet, env []string) (probes.Target, p
 		spec   probes.Spec
 	)
 	if o.outputFile == "" {
-		for _, name := range []string{"output-details", "tag"} {
+		for _, name := range []string{"output-details", "format", "tag"} {
 			if o.changed(name) {
 				m.add(name, "has no effect without --output-file")
 			}
 		}
+	}
+	if !slices.Contains(jsonl.Formats, o.format) {
+		m.add("format", "%q is none of %s", o.format, strings.Join(jsonl.Formats, ", "))
 	}
 	if len(o.configFiles) > 0 {
 		target, spec = o.fromConfig(&m, flags, env)

@@ -56,7 +56,7 @@ func run(ctx context.Context, p Process, o *runFlags, flags *pflag.FlagSet) (int
 	fmt.Fprint(p.Stderr, troubles(result))
 	if o.outputFile != "" {
 		sink := jsonl.NewFile(jsonl.FileOptions{
-			Path: o.outputFile, Encode: jsonl.Options{Details: o.outputDetails, Tag: o.tag, Version: buildVersion()},
+			Path: o.outputFile, Encode: jsonl.Options{Details: o.outputDetails, Tag: o.tag, Version: buildVersion(), Format: o.format},
 		})
 		if err := sink.Export(ctx, probes.Event{Kind: probes.EventRunDone, At: result.End, RunID: result.ID, Spec: &result.Spec, Run: result}); err != nil {
 			return exitUsage, fmt.Errorf("--output-file: %w; nothing was added to it, what was printed is all there is", err)

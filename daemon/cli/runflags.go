@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/inferbeat/inferbeat/exporters/jsonl"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/backend"
 	"github.com/inferbeat/inferbeat/probes/workload"
@@ -64,12 +65,13 @@ type runFlags struct {
 	outputFile       string
 	outputDetails    bool
 	tag              string
+	format           string
 	noProgress       bool
 }
 
 // withConfig are the flags that do not change what is run, and so may stand
 // beside --config.
-var withConfig = []string{"config", "target", "probe", "output-file", "output-details", "tag", "disable-tqdm"}
+var withConfig = []string{"config", "target", "probe", "output-file", "output-details", "format", "tag", "disable-tqdm"}
 
 // Kinds of datasets, by what they are made of.
 var (
@@ -145,6 +147,7 @@ func defineKindFlags(f *flagSet, kind probes.Kind) *runFlags {
 	out := f.group("Output")
 	out.StringVar(&o.outputFile, "output-file", "", "`file` to append the result to, as one JSON line with the keys of bench_serving")
 	out.BoolVar(&o.outputDetails, "output-details", false, "add arrays of the single requests to that line, generated texts included")
+	out.StringVar(&o.format, "format", jsonl.FormatSGLang, "`schema` of that line: sglang (bench_serving's keys and ours), or vllm (those of vllm bench serve alone)")
 	out.StringVar(&o.tag, "tag", "", "`text` to tag that line with")
 	out.BoolVar(&o.noProgress, "disable-tqdm", false, "draw no progress bar; there is none anyway unless the standard error is a terminal")
 	return o

@@ -19,6 +19,8 @@ type Options struct {
 	Details bool
 	Tag     string // bench_serving's --tag; empty is null
 	Version string // of inferbeat
+	// Format is one of [Formats]; empty is the first.
+	Format string
 }
 
 // number is a float64 in strict JSON: infinities are strings, as vLLM writes
@@ -129,7 +131,10 @@ type optional = probes.Optional[int]
 
 // Encode writes the run as one line of JSON without a line end.
 func Encode(run *probes.Run, o Options) ([]byte, error) {
-	l := layOut(run, o)
+	var l any = layOut(run, o)
+	if o.Format == FormatVLLM {
+		l = newVLLMLine(run, o)
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
