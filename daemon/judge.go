@@ -15,9 +15,9 @@ import (
 
 // judge turns the records of a run that was carried out into its summary,
 // validity, verdict and result.
-func judge(run *probes.Run, stats loadgen.Stats, source *workload.Source, server probes.ServerSummary, evidence verdict.Evidence) {
+func judge(run *probes.Run, stats loadgen.Stats, source *workload.Source, server probes.ServerSummary, process probes.Process, evidence verdict.Evidence) {
 	spec := &run.Spec
-	input := summary.Input{Spec: spec, Records: run.Records, Warmup: len(run.Warmup), Server: server}
+	input := summary.Input{Spec: spec, Records: run.Records, Warmup: len(run.Warmup), Server: server, Process: process}
 	if stats.Ended == loadgen.EndedWindow {
 		input.Start, input.End = probes.Known(stats.Start), probes.Known(stats.End)
 	}

@@ -149,7 +149,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	defer seen.close()
 	leave := r.enter(run.Target.Name)
 	defer leave()
-	cpu := startCPUMeter()
+	process := startProcessMeter()
 	run.Start = time.Now()
 	clock := probes.Clock{Start: run.Start}
 	if hooks.Started != nil {
@@ -174,14 +174,15 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	load.Progress = progress
 	stats := loadgen.Run(ctx, clock, load, collect(&run.Records))
 	run.End = run.Start.Add(clock.Now())
-	evidence := verdict.Evidence{CPUShare: cpu.share(), Concurrent: leave()}
+	used := process.stop()
+	evidence := verdict.Evidence{Concurrent: leave()}
 	server := seen.ended(ctx, &evidence)
 	if err := errors.Join(stats.Err, source.Err()); err != nil {
 		return fmt.Errorf("read workload %s: %w", run.Spec.Workload.Name, err)
 	}
 	own.retokenize(run)
 	run.Summary.Answer = ask(ctx, client.backend, clock, run)
-	judge(run, stats, source, server, evidence)
+	judge(run, stats, source, server, used, evidence)
 	return nil
 }
 

@@ -227,5 +227,16 @@ func (r *Record) AppendChunkGaps(dst []float64) []float64 {
 	return dst
 }
 
+// ZeroGaps counts the gaps between token events, and those of them that are zero
+// because both events have one stamp.
+func (r *Record) ZeroGaps() (zero, gaps int) {
+	for i := 1; i < len(r.Chunks); i++ {
+		if r.Chunks[i].At == r.Chunks[i-1].At {
+			zero++
+		}
+	}
+	return zero, max(len(r.Chunks)-1, 0)
+}
+
 // Lag is how late the request was sent.
 func (r *Record) Lag() time.Duration { return r.Sent - r.Due }

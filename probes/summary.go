@@ -210,6 +210,9 @@ type Summary struct {
 
 	// Answer is what became of the spec's question; empty without one.
 	Answer Answer
+	// Client is what is known about the process that made the run.
+	Client Client
+
 	// Repeats is filled for the median of several runs.
 	Repeats Repeats
 	// Offline is the throughput without a server, if there is one to compare with.

@@ -19,7 +19,7 @@ func BenchmarkClients(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", client, streams), func(b *testing.B) {
 				o := Options{Command: []string{os.Args[0]}}
 				o.setDefaults()
-				events, before := 0, startUsage()
+				events, before := 0, StartUsage()
 				b.ReportAllocs()
 				for b.Loop() {
 					server, known, err := startServer(b.Context(), o)
@@ -42,7 +42,7 @@ func BenchmarkClients(b *testing.B) {
 				if want := b.N * streams * o.Rounds * o.script.tokens; events != want {
 					b.Fatalf("got %d events, want %d", events, want)
 				}
-				b.ReportMetric(float64(before.stop().CPU.Microseconds())/float64(events), "CPU-us/event")
+				b.ReportMetric(float64(before.Stop().CPU.Microseconds())/float64(events), "CPU-us/event")
 			})
 		}
 	}

@@ -11,23 +11,27 @@ import (
 type Usage struct {
 	CPU      time.Duration // user and system time
 	GCPauses int
+	// GCPauseTotal is the sum of the pauses, rounded up as the longest is.
+	GCPauseTotal time.Duration
 	// GCPauseMax is the longest stop of the world by the garbage collector: the
 	// upper bound of the runtime's own histogram, so at most a fifth too long.
 	GCPauseMax time.Duration
 }
 
-// usageMeter is a reading at the start.
-type usageMeter struct {
+// UsageMeter is a reading at the start.
+type UsageMeter struct {
 	cpu    time.Duration
 	pauses []uint64
 }
 
-func startUsage() usageMeter {
+// StartUsage begins to measure what this process uses.
+func StartUsage() UsageMeter {
 	counts, _ := gcPauses()
-	return usageMeter{processCPU(), counts}
+	return UsageMeter{processCPU(), counts}
 }
 
-func (m usageMeter) stop() Usage {
+// Stop is what was used since the start. It may be called more than once.
+func (m UsageMeter) Stop() Usage {
 	u := Usage{CPU: processCPU() - m.cpu}
 	counts, bounds := gcPauses()
 	for i, n := range counts {
@@ -43,6 +47,7 @@ func (m usageMeter) stop() Usage {
 			longest = bounds[i]
 		}
 		u.GCPauseMax = time.Duration(longest * float64(time.Second))
+		u.GCPauseTotal += time.Duration(n) * u.GCPauseMax
 	}
 	return u
 }

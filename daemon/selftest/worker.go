@@ -134,7 +134,7 @@ func serveTruth(c truth.Config, orders *gob.Decoder, answers *gob.Encoder) error
 		server.Close()
 		<-served
 	}()
-	before := startUsage()
+	before := StartUsage()
 	if err := encode(answers, hello{listener.Addr().String(), start}); err != nil {
 		return err
 	}
@@ -143,10 +143,10 @@ func serveTruth(c truth.Config, orders *gob.Decoder, answers *gob.Encoder) error
 		if err := orders.Decode(&again); err != nil {
 			return nil // the parent has closed its end, or is gone
 		}
-		if err := encode(answers, taken{server.Take(), before.stop().CPU}); err != nil {
+		if err := encode(answers, taken{server.Take(), before.Stop().CPU}); err != nil {
 			return err
 		}
-		before = startUsage()
+		before = StartUsage()
 	}
 }
 
@@ -163,9 +163,9 @@ func sendLoad(ctx context.Context, l load, answers *gob.Encoder) error {
 	if err != nil {
 		return err
 	}
-	before := startUsage()
+	before := StartUsage()
 	exchanges, err := send(ctx, clock, l)
-	usage := before.stop()
+	usage := before.Stop()
 	if err != nil {
 		return err
 	}

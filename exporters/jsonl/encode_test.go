@@ -170,7 +170,7 @@ func TestOurs(t *testing.T) {
 		"input_token_source": "server", "output_token_source": "server", "unknown_outputs": 0.0, "retokenized_ratio": nil, "cached_tokens": 16.0,
 		"input_lengths":        map[string]any{"n": 1.0, "mean_requested": 64.0, "mean_server": 60.0, "max_deviation": 0.0625, "off": 1.0},
 		"connections":          map[string]any{"new": 1.0, "reused": 1.0, "reopened": 0.0},
-		"accept_length_source": nil, "prefix_cache_hit_ratio": 16.0 / 60, "client_ttft_excess_seconds": nil, "server": nil,
+		"accept_length_source": nil, "prefix_cache_hit_ratio": 16.0 / 60, "client": nil, "client_ttft_excess_seconds": nil, "server": nil,
 		"source": nil, "origin": nil, "batch": nil, "answer": nil, "repeats": nil, "offline": nil,
 	}
 	if d := cmp.Diff(any(want), got); d != "" {
@@ -214,6 +214,28 @@ func TestServer(t *testing.T) {
 	alone := encode(t, r, Options{})["inferbeat"].(map[string]any)["server"].(map[string]any)
 	if alone["restarted"] != true || alone["queue_requests"] != nil || alone["acceptance_per_position"] != nil {
 		t.Errorf("server = %v, want nothing but the restart", alone)
+	}
+}
+
+func TestClient(t *testing.T) {
+	r := run()
+	r.Summary.Client = probes.Client{
+		ReceiveLag: probes.Distribution{N: 2, Mean: 0.003, Stddev: 0.001, Min: 0.002, P50: 0.003, P90: 0.0038, P95: 0.0039, P99: 0.00398, Max: 0.004},
+		Stamped:    probes.Known(0.75), Coalesced: probes.Known(0.25),
+		Process: probes.Process{
+			CPUShare: probes.Known(0.5), GCPauses: probes.Known(0), GCPauseTotal: probes.Known(time.Duration(0)), GCPauseMax: probes.Known(time.Millisecond),
+			ThrottledPeriods: probes.Known(3), Throttled: probes.Known(250 * time.Millisecond), DescriptorRoom: probes.Known(1000),
+		},
+	}
+	want := map[string]any{
+		"receive_lag_seconds":  map[string]any{"n": 2.0, "mean": 0.003, "stddev": 0.001, "min": 0.002, "p50": 0.003, "p90": 0.0038, "p95": 0.0039, "p99": 0.00398, "max": 0.004},
+		"kernel_stamped_ratio": 0.75, "coalesced_gaps_ratio": 0.25, "cpu_ratio": 0.5,
+		"gc_pauses": 0.0, "gc_pause_total_seconds": 0.0, "gc_pause_max_seconds": 0.001,
+		"throttled_periods": 3.0, "throttled_seconds": 0.25, "open_files_room": 1000.0, "local_ports_room": nil,
+	}
+	got := encode(t, r, Options{})["inferbeat"].(map[string]any)["client"]
+	if d := cmp.Diff(any(want), got); d != "" {
+		t.Errorf("client (-want +got):\n%s", d)
 	}
 }
 

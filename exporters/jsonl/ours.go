@@ -58,6 +58,7 @@ type ours struct {
 	TTFTExcess   *number `json:"client_ttft_excess_seconds"`
 	Server       *server `json:"server"`
 	Batch        *batch  `json:"batch"`
+	Client       *client `json:"client"`
 
 	Answer  *string  `json:"answer"`
 	Repeats *repeats `json:"repeats"`
@@ -148,6 +149,7 @@ func newOurs(run *probes.Run, version string) ours {
 	}
 	o.AcceptSource, o.CacheHit, o.TTFTExcess = text(string(s.AcceptSource)), known(s.CacheHitRatio()), known(s.TTFTExcess())
 	o.Server = newServer(run)
+	o.Client = newClient(&s.Client)
 	o.Batch = newBatch(s.Batch)
 	o.Answer = text(string(s.Answer))
 	o.Repeats, o.Offline = newRepeats(&s.Repeats), newOffline(&s.Offline)
@@ -163,14 +165,18 @@ func newOurs(run *probes.Run, version string) ours {
 	o.Latency = map[string]latency{}
 	for _, signal := range probes.Signals {
 		if d := s.Distribution(signal); d.N > 0 {
-			o.Latency[string(signal)] = latency{d.N, number(d.Mean), number(d.Stddev), number(d.Min),
-				number(d.P50), number(d.P90), number(d.P95), number(d.P99), number(d.Max)}
+			o.Latency[string(signal)] = newLatency(d)
 		}
 	}
 	if in := s.Input; in.N > 0 {
 		o.InputLengths = &inputLengths{in.N, number(in.MeanRequested), number(in.MeanServer), number(in.MaxDeviation), in.Off}
 	}
 	return o
+}
+
+func newLatency(d probes.Distribution) latency {
+	return latency{d.N, number(d.Mean), number(d.Stddev), number(d.Min),
+		number(d.P50), number(d.P90), number(d.P95), number(d.P99), number(d.Max)}
 }
 
 // batch is in seconds and tokens per second.

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/inferbeat/inferbeat/probes"
 )
@@ -201,19 +202,44 @@ func (p *printer) samples(s *probes.Summary) {
 	}
 }
 
-// client prints what the measuring side did: its rate, its lateness, its
-// connections.
+// client prints what the measuring side did: its rate, its lateness, what kept it
+// from its work, its connections.
 func (p *printer) client(run *probes.Run) {
 	s := &run.Summary
 	p.rule("Client", '-')
 	p.optional("Asked request rate (req/s):", s.OfferedRate)
 	p.optional("Achieved request rate (req/s):", s.AchievedRate)
 	p.latency("send lag", s.Distribution(probes.SendLag), probes.StatMean, probes.StatP99, probes.StatMax)
+	p.process(&s.Client)
 	fresh, reused, reopened := connections(run.Records)
 	p.optionalCount("New connections:", fresh)
 	p.optionalCount("Reused connections:", reused)
 	p.optionalCount("Reopened connections (server closed):", reopened)
 	p.latency("connection set-up", s.Distribution(probes.ConnectSetup), probes.StatMean, probes.StatP99, probes.StatMax)
+}
+
+// process prints what is known of the process that made the run. Nothing is known of
+// one whose result was imported.
+func (p *printer) process(c *probes.Client) {
+	p.latency("receive lag", c.ReceiveLag, probes.StatP50, probes.StatP99, probes.StatMax)
+	p.scaled("Reads stamped by the kernel (%):", c.Stamped, 100)
+	p.scaled("Gaps without length, coalesced (%):", c.Coalesced, 100)
+	p.scaled("CPU share (%):", c.CPUShare, 100)
+	p.optionalCount("GC pauses:", c.GCPauses)
+	p.duration("GC pauses, sum (ms):", c.GCPauseTotal)
+	p.duration("GC pauses, longest (ms):", c.GCPauseMax)
+	p.optionalCount("CPU quota, periods throttled:", c.ThrottledPeriods)
+	p.duration("CPU quota, throttled (ms):", c.Throttled)
+	p.optionalCount("Room for open files:", c.DescriptorRoom)
+	p.optionalCount("Room for local ports:", c.PortRoom)
+}
+
+func (p *printer) duration(label string, d probes.Optional[time.Duration]) {
+	var seconds probes.Optional[float64]
+	if length, ok := d.Get(); ok {
+		seconds = probes.Known(length.Seconds())
+	}
+	p.milliseconds(label, seconds)
 }
 
 // connections counts the measured requests that were sent, by what carried them;

@@ -134,6 +134,13 @@ func goodRun() *probes.Run {
 			OfferedRate: probes.Known(8.0), AchievedRate: probes.Known(7.99), SuccessRatio: probes.Known(190.0 / 196),
 			Goodput: probes.Known(7.2), SLOAttainment: map[string]float64{"fast": 0.918367},
 			Input: probes.InputLengths{N: 190, MeanRequested: 512, MeanServer: 512.4, MaxDeviation: 0.0098, Off: 12}, AcceptLength: probes.Known(2.75), AcceptSource: probes.AcceptCounters,
+			Client: probes.Client{
+				ReceiveLag: probes.Distribution{N: 190, P50: 0.00004, P99: 0.0031, Max: 0.0042}, Stamped: probes.Known(0.9995), Coalesced: probes.Known(0.002),
+				Process: probes.Process{
+					CPUShare: probes.Known(0.31), GCPauses: probes.Known(4), GCPauseTotal: probes.Known(410 * time.Microsecond), GCPauseMax: probes.Known(130 * time.Microsecond),
+					ThrottledPeriods: probes.Known(2), Throttled: probes.Known(15 * time.Millisecond), DescriptorRoom: probes.Known(1048000), PortRoom: probes.Known(28001),
+				},
+			},
 			Server: probes.ServerSummary{
 				AcceptLength: probes.Known(2.75), AcceptSource: probes.AcceptCounters, AcceptanceRatio: probes.Known(0.58333), PerPosition: []float64{0.9, 0.6, 0.25},
 				PrefixCache: probes.PrefixCache{HitRatio: probes.Known(0.012), Tiers: map[string]float64{"host": 0.002, "device": 0.01}},

@@ -47,6 +47,8 @@ type Input struct {
 
 	// Server is what the server's own counters say about the time of the run.
 	Server probes.ServerSummary
+	// Process is what this process says about itself for the same time.
+	Process probes.Process
 
 	// Pooled says that the records come from several runs. Their offsets have no
 	// common origin then, so everything that is counted per second or at one
@@ -64,7 +66,7 @@ func Summarize(in Input) probes.Summary {
 	}
 	countOutcomes(&s, in.Records)
 	s.Latency = latency(in.Spec, in.Records)
-	s.Server = in.Server
+	s.Server, s.Client = in.Server, clientOf(in)
 	s.AcceptLength, s.AcceptSource = acceptLength(in)
 	s.Input = inputLengths(in.Records)
 	countInput(&s, in)

@@ -119,6 +119,7 @@ func TestOneRequest(t *testing.T) {
 		Goodput: known(0.5), SLOAttainment: map[string]float64{"fast": 1},
 		Input:        probes.InputLengths{N: 1, MeanRequested: 100, MeanServer: 104, MaxDeviation: 0.04, Off: 1},
 		AcceptLength: known(2.5), AcceptSource: probes.AcceptRequests,
+		Client: probes.Client{Coalesced: known(0.0)},
 	}
 	if diff := cmp.Diff(want, Summarize(in), approx); diff != "" {
 		t.Errorf("Summarize (-want +got):\n%s", diff)

@@ -20,6 +20,14 @@ const (
 	// SaturatedCPUShare leaves room for what a share averages away: a process
 	// that is busy for 85 % of a run has stretches in which it is busy all the time.
 	SaturatedCPUShare = 0.85
+	// ThrottledSuspect is the part of a run's duration, added up over threads, for
+	// which a CPU quota may hold the process back. Periods of a quota are 100 ms long,
+	// so a hundredth of a run is already several times as long as LateSuspect.
+	ThrottledSuspect = 0.01
+	// MinStamped is the share of reads that the kernel must have stamped for a late
+	// reader to be no late token. What is left are single stamps that a step of the
+	// wall clock made unusable.
+	MinStamped = 0.99
 	// MinAchievedRate is the share of the planned requests that must be sent while
 	// the plan runs. Above it the load is the one that was asked for, to within
 	// the precision with which a capacity is ever known.
@@ -52,6 +60,7 @@ const (
 	Imported           = "imported"
 	ClientSaturated    = "client_saturated"
 	ClientLate         = "client_late"
+	ClientThrottled    = "client_throttled"
 	ClientCapped       = "client_capped"
 	RateNotAchieved    = "rate_not_achieved"
 	FingerprintChanged = "fingerprint_changed"
@@ -123,6 +132,10 @@ var ValidityCodes = []Row{
 		"its client may have been late or saturated without a word, and its definitions differ"},
 	{ClientSaturated, string(probes.Invalid), "the process used more than 85 % of the CPU it may use",
 		"tokens wait for the reader, so the client's queue is measured"},
+	{ClientLate, string(probes.Suspect), "reads returned more than 5 ms after the kernel's receive stamp (p99 of the longest of each request), and more than 1 % of the reads have no such stamp",
+		"what the kernel did not date is as late as its reader; where it did, a late reader spoils nothing"},
+	{ClientThrottled, string(probes.Suspect), "the CPU quota of the process's cgroup held it back for more than 1 % of the run's duration, added up over its threads",
+		"it sent nothing in that time, and stamped nothing itself"},
 	{ClientLate, string(probes.Invalid), "p99 of the client's own send lag is above 50 ms; time spent waiting for a slot under max_concurrency is not the client's own, and a burst has no schedule to be late for",
 		"a process that is late to send is late to stamp tokens"},
 	{ClientLate, string(probes.Suspect), "p99 of the client's own send lag is above 5 ms",

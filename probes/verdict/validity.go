@@ -13,9 +13,6 @@ import (
 
 // Evidence is what the daemon noticed about a run beside its records.
 type Evidence struct {
-	// CPUShare is the CPU time of this process over what it might have used
-	// during the run, from 0 to 1.
-	CPUShare    probes.Optional[float64]
 	Concurrent  bool // another run was going on the target
 	Interrupted bool // ended by us before it was complete
 	// Changed are the facts of the server that were not the same before and after,
@@ -39,6 +36,7 @@ func Validity(run *probes.Run, evidence Evidence) probes.Validity {
 		return c.validity
 	}
 	c.cpu()
+	c.reading()
 	if !evidence.Window {
 		lags := splitLags(run)
 		c.lateness(lags)
@@ -76,8 +74,21 @@ func Doubt(v probes.Validity, code, format string, args ...any) probes.Validity 
 }
 
 func (c *check) cpu() {
-	if share, ok := c.evidence.CPUShare.Get(); ok && share > SaturatedCPUShare {
+	if share, ok := c.s.Client.CPUShare.Get(); ok && share > SaturatedCPUShare {
 		c.add(probes.Invalid, ClientSaturated, "the client used %.0f %% of its CPU, more than %.0f %%", share*100, SaturatedCPUShare*100)
+	}
+}
+
+// reading asks whether this process was kept from reading in time where nobody else
+// dated what came.
+func (c *check) reading() {
+	client := &c.s.Client
+	if stamped, ok := client.Stamped.Get(); ok && stamped < MinStamped && client.ReceiveLag.P99 > LateSuspect.Seconds() {
+		c.add(probes.Suspect, ClientLate, "reads returned %s after the bytes had come (p99, n=%d), more than %v, and %.1f %% of the reads have no stamp of the kernel",
+			seconds(client.ReceiveLag.P99), client.ReceiveLag.N, LateSuspect, (1-stamped)*100)
+	}
+	if held, ok := client.Throttled.Get(); ok && c.s.Duration > 0 && held.Seconds() > ThrottledSuspect*c.s.Duration.Seconds() {
+		c.add(probes.Suspect, ClientThrottled, "the CPU quota held the client back for %v in a run of %v", held, c.s.Duration)
 	}
 }
 
@@ -304,12 +315,9 @@ func (c *check) transport() {
 		if r.Outcome != probes.OK || len(r.Chunks) == 0 {
 			continue
 		}
-		gaps += len(r.Chunks) - 1
-		for j := 1; j < len(r.Chunks); j++ {
-			if r.Chunks[j].At == r.Chunks[j-1].At {
-				zero++
-			}
-		}
+		z, n := r.ZeroGaps()
+		zero += z
+		gaps += n
 	}
 	if share(zero, gaps) > MaxZeroGaps {
 		c.add(probes.Suspect, Coalesced, "%d of %d chunk gaps (%.1f %%) are zero because one read brought several events", zero, gaps, share(zero, gaps)*100)

@@ -71,6 +71,11 @@ func serverHits(ratio float64, requests int) func(*probes.Run) {
 	}
 }
 
+// client sets what is known of the process in a run of 10 s.
+func client(c probes.Client) func(*probes.Run) {
+	return func(run *probes.Run) { run.Summary.Client, run.Summary.Duration = c, 10*time.Second }
+}
+
 // all applies changes one after the other.
 func all(changes ...func(*probes.Run)) func(*probes.Run) {
 	return func(run *probes.Run) {
@@ -104,8 +109,17 @@ var validityCases = []validityCase{
 		run.Spec.Kind, run.Spec.Arrivals.Process, run.Summary.Completed = probes.Batch, probes.Burst, 4
 	}, state: validRun},
 
-	{name: "cpu_at_the_bound", evidence: Evidence{CPUShare: known(0.85)}, state: validRun},
-	{name: "cpu_above", evidence: Evidence{CPUShare: known(0.91)}, state: invalid, codes: []string{ClientSaturated}, text: "91 %"},
+	{name: "cpu_at_the_bound", change: client(probes.Client{Process: probes.Process{CPUShare: known(0.85)}}), state: validRun},
+	{name: "cpu_above", change: client(probes.Client{Process: probes.Process{CPUShare: known(0.91)}}), state: invalid, codes: []string{ClientSaturated}, text: "91 %"},
+
+	{name: "read_late_and_stamped_by_the_kernel", change: client(probes.Client{Stamped: known(0.99), ReceiveLag: probes.Distribution{N: 200, P99: 0.5}}), state: validRun},
+	{name: "read_5_ms_late_without_stamps", change: client(probes.Client{Stamped: known(0.5), ReceiveLag: probes.Distribution{N: 200, P99: 0.005}}), state: validRun},
+	{name: "read_6_ms_late_without_stamps", change: client(probes.Client{Stamped: known(0.5), ReceiveLag: probes.Distribution{N: 200, P99: 0.006}}),
+		state: suspect, codes: []string{ClientLate}, text: "6ms after the bytes had come (p99, n=200), more than 5ms, and 50.0 % of the reads"},
+	{name: "nobody_stamps", change: client(probes.Client{Stamped: known(0.0)}), state: validRun},
+	{name: "throttled_for_a_hundredth", change: client(probes.Client{Process: probes.Process{Throttled: known(100 * ms)}}), state: validRun},
+	{name: "throttled_for_more", change: client(probes.Client{Process: probes.Process{Throttled: known(101 * ms)}}),
+		state: suspect, codes: []string{ClientThrottled}, text: "101ms in a run of 10s"},
 
 	{name: "sent_5_ms_late", change: sendAt(func(_ int, due time.Duration) time.Duration { return due + 5*ms }), state: validRun},
 	{name: "sent_6_ms_late", change: sendAt(func(_ int, due time.Duration) time.Duration { return due + 6*ms }),
@@ -377,6 +391,6 @@ func BenchmarkValidity(b *testing.B) {
 	queueBehind(4, 403*ms, 0)(run)
 	b.ReportAllocs()
 	for b.Loop() {
-		Validity(run, Evidence{CPUShare: known(0.2)})
+		Validity(run, Evidence{})
 	}
 }
