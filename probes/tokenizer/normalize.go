@@ -144,22 +144,18 @@ func newBert(s *stage) normalizer {
 	}
 }
 
-// cleaned drops characters that nobody sees and makes all white space a blank.
+// cleaned drops characters that nobody sees and makes all white space a blank. A
+// character that is not assigned stays, which unicode.C would drop.
 func cleaned(r rune) rune {
 	switch {
 	case r == '\t' || r == '\n' || r == '\r':
 		return ' '
-	case r == 0 || r == utf8.RuneError || other(r):
+	case r == 0 || r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co):
 		return -1
 	case unicode.IsSpace(r):
 		return ' '
 	}
 	return r
-}
-
-// other is Unicode's category C, characters that are not assigned included.
-func other(r rune) bool {
-	return !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z)
 }
 
 func spaceChinese(text string) string {

@@ -38,6 +38,7 @@ TEXTS = [
     "[CLS] a [SEP] b[MASK] c [MASK]d", "supercalifragilisticexpialidocious " * 4, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     "x" * 101 + " y", "▁under ▁▁ _score", "\u0000null\u0007bell", "e\u0301\u0302 combining \u0915\u094d\u0937", "---===+++///\\\\\\|||", "!!!???...,,,;;;",
     "𝕳𝖊𝖑𝖑𝖔 𐍈 \U0002070e", "HTTPServer camelCase snake_case SCREAMING_CASE iPhone15Pro", " \u3000 \u00a0 ", "ſ 'ſ K K'",
+    "control \u0085 format \u00ad private \ue000 not assigned \U0001d4a8 \u0378",
     "mot<extra_0>mot <extra_0> <extra_0>", "unk ☃☃☃ snow ☃", "ab<|pad|>  cd  <|pad|>ef",
 ]
 
