@@ -510,6 +510,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	}
 }
 
+// write expects the test to be in a folder of its own.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	if err := os.WriteFile("broken.yaml", []byte(text), 0o600); err != nil {
@@ -754,6 +755,7 @@ func FuzzLoad(f *testing.F) {
 // The form of a unix socket's URL is the backend's business; its mistakes stand
 // where the URL stands and never repeat it.
 func TestUnixSocketURL(t *testing.T) {
+	t.Chdir(t.TempDir())
 	file := write(t, `
 workloads: {w: {dataset: random, input_tokens: 8, output_tokens: 8}}
 probes: {c: {kind: canary, every: 30s, workload: w}}
@@ -780,6 +782,7 @@ targets:
 
 // TestTokenizer: a file's path is relative to the configuration, words are not paths.
 func TestTokenizer(t *testing.T) {
+	t.Chdir(t.TempDir())
 	for value, want := range map[string]string{
 		"server": "server", "approx": "approx", "tiktoken:o200k_base": "tiktoken:o200k_base",
 		"/models/qwen": "/models/qwen", "qwen/tokenizer.json": "DIR/qwen/tokenizer.json",
