@@ -61,6 +61,7 @@ var onlyIn = map[string][]string{
 	"go.yaml.in/yaml":                      {"daemon/config"},
 	"github.com/robfig/cron":               {"daemon/schedule"},
 	"github.com/spf13/pflag":               {"daemon/cli", "daemon/config"},
+	"github.com/parquet-go":                {"probes/workload"},
 	"github.com/dlclark/regexp2":           {"probes/tokenizer"},
 	"github.com/ardanlabs/jinja":           {"probes/tokenizer"},
 	"github.com/pkoukk/tiktoken-go-loader": {"probes/tokenizer"},

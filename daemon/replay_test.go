@@ -110,7 +110,7 @@ func TestReplayHasTheHitRatioOfItsTrace(t *testing.T) {
 			chain = append(chain, 1000*(i+1)+len(chain))
 		}
 		known = append(known, chain)
-		r := row{i * 60_000, len(chain)*block + 50 + 13*i, 4, append(slices.Clone(chain), 1000*(i+1)+len(chain))}
+		r := row{i * 1000, len(chain)*block + 50 + 13*i, 4, append(slices.Clone(chain), 1000*(i+1)+len(chain))}
 		line, err := json.Marshal(r)
 		if err != nil {
 			t.Fatal(err)

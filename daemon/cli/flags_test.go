@@ -234,7 +234,7 @@ func TestFlagMistakes(t *testing.T) {
 		{[]string{"--dataset-name", "sharegpt"}, `--dataset-path: missing, name the ShareGPT JSON file`},
 		{[]string{"--dataset-name", "sharegpt", "--dataset-path", "/nope.json"}, `--dataset-path: /nope.json: no such file or directory`},
 		{[]string{"--dataset-name", "sharegpt", "--dataset-path", "."}, `--dataset-path: .: is a directory, not a file`},
-		{[]string{"--dataset-name", "mmlu"}, `--dataset-name: unknown "mmlu", use one of ["random" "random-ids" "sharegpt" "generated-shared-prefix" "image" "custom" "text" "trace" "mooncake" "burstgpt" "azure"]`},
+		{[]string{"--dataset-name", "mmlu"}, `--dataset-name: unknown "mmlu", use one of ["random" "random-ids" "sharegpt" "generated-shared-prefix" "image" "mmmu" "custom" "text" "trace" "mooncake" "burstgpt" "azure"]`},
 		{[]string{"--sharegpt-output-len", "9"}, `--sharegpt-output-len: has no effect on dataset random`},
 		{[]string{"--dataset-path", "x"}, `--dataset-path: dataset random reads no file`},
 		{[]string{"--extra-request-body", "[1]"}, `--extra-request-body: must be one JSON object, such as {"top_k": 1}, in quotes for the shell`},

@@ -307,7 +307,7 @@ func (o *runFlags) buildWorkload(m *mistakes) probes.Workload {
 			}
 		}
 	}
-	if o.dataset == workload.Image && backend.Check(o.backend) == nil && !backend.AcceptsImages(o.backend) {
+	if workload.HasImages(o.dataset) && backend.Check(o.backend) == nil && !backend.AcceptsImages(o.backend) {
 		m.add("dataset-name", "backend %s takes no images, choose a chat backend or sglang", o.backend)
 	}
 	if workload.ReadsFile(o.dataset) && o.path != "" && o.url == "" {

@@ -87,13 +87,13 @@ var datasetFlags = []struct {
 	datasets []string
 }{
 	{"random-input-len", drawnDatasets},
-	{"random-output-len", append([]string{workload.Custom, workload.TraceRows, workload.Mooncake}, drawnDatasets...)},
+	{"random-output-len", append([]string{workload.Custom, workload.TraceRows, workload.Mooncake, workload.MMMU}, drawnDatasets...)},
 	{"random-range-ratio", drawnDatasets},
 	{"vocab-size", []string{workload.RandomIDs}},
 	{"sharegpt-output-len", fileDatasets},
 	{"sharegpt-context-len", fileDatasets},
-	{"dataset-url", append([]string{workload.Text}, fileDatasets...)},
-	{"dataset-sha256", append([]string{workload.Text}, fileDatasets...)},
+	{"dataset-url", append([]string{workload.Text, workload.MMMU}, fileDatasets...)},
+	{"dataset-sha256", append([]string{workload.Text, workload.MMMU}, fileDatasets...)},
 	{"skip-bad-rows", rowDatasets},
 	{"gsp-num-groups", []string{workload.GeneratedSharedPrefix}},
 	{"gsp-prompts-per-group", []string{workload.GeneratedSharedPrefix}},
@@ -168,7 +168,7 @@ func (o *runFlags) defineWorkload(f *pflag.FlagSet) {
 	f.StringVar(&o.dataset, "dataset-name", workload.Random, "`name` of the dataset: "+strings.Join(workload.Datasets, ", "))
 	f.StringVar(&o.path, "dataset-path", "", "`file` of a dataset that reads one; for mooncake also the folder of its traces")
 	f.IntVar(&o.inputLen, "random-input-len", 1024, "random, random-ids, text, image: input tokens")
-	f.IntVar(&o.outputLen, "random-output-len", 1024, "random, random-ids, text, image: output tokens; custom, trace, mooncake: where a row has none")
+	f.IntVar(&o.outputLen, "random-output-len", 1024, "random, random-ids, text, image, mmmu: output tokens; custom, trace, mooncake: where a row has none")
 	f.Float64Var(&o.rangeRatio, "random-range-ratio", 0, "random, random-ids, text, image: lengths are uniform between this `share` of the full length and the full length, as sglang means it; 1 is constant")
 	f.IntVar(&o.vocabSize, "vocab-size", 0, "random-ids: token ids are below this (default 32000)")
 	f.IntVar(&o.shareGPTOutput, "sharegpt-output-len", 0, "sharegpt and files of rows: fixed output length instead of the dataset's")

@@ -83,13 +83,13 @@ type Environment struct {
 }
 
 type workload struct {
-	Dataset           string         `yaml:"dataset" enum:"dataset" default:"random" doc:"random is random text, random-ids random token ids, sharegpt a file of conversations, generated-shared-prefix groups of prompts with a system prompt in common, image random text with images, custom a JSONL file of prompts or conversations, text pieces of a text file, trace a JSONL file of requests with their times, mooncake a trace of lengths and hash ids, burstgpt and azure their CSV files of times and lengths."`
+	Dataset           string         `yaml:"dataset" enum:"dataset" default:"random" doc:"random is random text, random-ids random token ids, sharegpt a file of conversations, generated-shared-prefix groups of prompts with a system prompt in common, image random text with images, mmmu questions with an image out of a local parquet file, custom a JSONL file of prompts or conversations, text pieces of a text file, trace a JSONL file of requests with their times, mooncake a trace of lengths and hash ids, burstgpt and azure their CSV files of times and lengths."`
 	Path              string         `yaml:"path" as:"path" doc:"File of the dataset; a folder of mooncake traces."`
 	URL               string         `yaml:"url" doc:"Where the file is fetched from when it is not there yet; needs sha256. Nothing is fetched otherwise."`
 	SHA256            string         `yaml:"sha256" doc:"What the file of the url must hash to, in hexadecimal digits."`
 	SkipBadRows       bool           `yaml:"skip_bad_rows" doc:"Leave out rows of the file that cannot be used and count them, instead of ending with an error (custom, trace, mooncake, burstgpt, azure)."`
 	InputTokens       int            `yaml:"input_tokens" default:"512" min:"1" doc:"Prompt length (random, random-ids, text), length of the text (image)."`
-	OutputTokens      int            `yaml:"output_tokens" default:"128" min:"1" doc:"Answer length (random, random-ids, text, image), or where a row has none (custom, trace, mooncake)."`
+	OutputTokens      int            `yaml:"output_tokens" default:"128" min:"1" doc:"Answer length (random, random-ids, text, image, mmmu), or where a row has none (custom, trace, mooncake)."`
 	RangeRatio        float64        `yaml:"range_ratio" default:"1" doc:"Lengths are uniform between this share of the full length and the full length, as in sglang; 1 makes all equal."`
 	FixedOutputTokens int            `yaml:"fixed_output_tokens" min:"1" doc:"Answer length in place of the dataset's (sharegpt, custom, trace, mooncake, burstgpt, azure)."`
 	ContextTokens     int            `yaml:"context_tokens" min:"1" doc:"Leave out requests of more tokens than this, prompt and answer together (sharegpt, custom, trace, mooncake, burstgpt, azure)."`
@@ -242,7 +242,7 @@ var enums = map[string][]string{
 	"histograms": {"auto", "classic", "native"},
 	"allow":      {"flush_cache"},
 	"dataset": {
-		"random", "random-ids", "sharegpt", "generated-shared-prefix", "image", "custom", "text", "trace", "mooncake", "burstgpt", "azure",
+		"random", "random-ids", "sharegpt", "generated-shared-prefix", "image", "mmmu", "custom", "text", "trace", "mooncake", "burstgpt", "azure",
 	},
 	"image_format":      {"jpeg", "png"},
 	"image_content":     {"random", "blank"},

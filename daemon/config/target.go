@@ -219,7 +219,7 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 		if accepts := b.checks.AcceptsTokenIDs; accepts != nil && spec.Workload.TokenIDs && !accepts(t.Backend) {
 			b.report(path+".probes", "probe %s: backend %s does not take token ids (workload %s)", name, t.Backend, spec.Workload.Name)
 		}
-		if accepts := b.checks.AcceptsImages; accepts != nil && spec.Workload.Dataset == "image" && !accepts(t.Backend) {
+		if accepts := b.checks.AcceptsImages; accepts != nil && (spec.Workload.Dataset == "image" || spec.Workload.Dataset == "mmmu") && !accepts(t.Backend) {
 			b.report(path+".probes", "probe %s: backend %s does not take images (workload %s)", name, t.Backend, spec.Workload.Name)
 		}
 		if chat := b.checks.AcceptsMessages; chat != nil && spec.Workload.ApplyChatTemplate && chat(t.Backend) {

@@ -23,7 +23,7 @@ var datasetKeys = []struct {
 	{[]string{"mooncake_num_rounds", "mooncake_workload"}, []string{"mooncake"}},
 	{[]string{"block_tokens"}, []string{"trace", "mooncake"}},
 	{[]string{"skip_bad_rows"}, []string{"custom", "trace", "mooncake", "burstgpt", "azure"}},
-	{[]string{"url", "sha256"}, []string{"sharegpt", "custom", "text", "trace", "mooncake", "burstgpt", "azure"}},
+	{[]string{"url", "sha256"}, []string{"sharegpt", "mmmu", "custom", "text", "trace", "mooncake", "burstgpt", "azure"}},
 }
 
 // dataset fills in what a dataset has as defaults, and reports keys that belong to
@@ -70,7 +70,7 @@ func lengths(w probes.Workload) (in, out int) {
 		return w.ContextTokens, or(w.FixedOutputTokens, w.ContextTokens)
 	case "generated-shared-prefix":
 		return w.Groups.SystemTokens + w.Groups.QuestionTokens, w.Groups.OutputTokens
-	case "image":
+	case "image", "mmmu":
 		// What an image adds only the server's model knows.
 		return 0, w.OutputTokens
 	}

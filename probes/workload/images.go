@@ -127,9 +127,16 @@ func (t *imageTrace) paint(number int) *image.RGBA {
 			img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3] = byte(x), byte(x>>8), byte(x>>16), 0xff
 		}
 	}
+	paintMark(img, t.mark, number)
+	return img
+}
+
+// paintMark draws the salted squares of a number at the top of an image, as many as
+// it has room for.
+func paintMark(img *image.RGBA, mark salter, number int) {
 	var bits [marks]int
-	t.mark.head(bits[:], number, 2)
-	columns := t.size.X / markSize
+	mark.head(bits[:], number, 2)
+	columns := max(img.Rect.Dx()/markSize, 1)
 	for i, bit := range bits {
 		grey := uint8(0xff)
 		if bit == 1 {
@@ -138,11 +145,10 @@ func (t *imageTrace) paint(number int) *image.RGBA {
 		left, top := i%columns*markSize, i/columns*markSize
 		for y := top; y < top+markSize; y++ {
 			for x := left; x < left+markSize; x++ {
-				img.SetRGBA(x, y, color.RGBA{grey, grey, grey, 0xff})
+				img.SetRGBA(x, y, color.RGBA{grey, grey, grey, 0xff}) // outside of it nothing happens
 			}
 		}
 	}
-	return img
 }
 
 func (t *imageTrace) encode(img *image.RGBA) probes.Image {

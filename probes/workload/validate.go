@@ -16,6 +16,7 @@ const (
 	ShareGPT              = "sharegpt"
 	GeneratedSharedPrefix = "generated-shared-prefix"
 	Image                 = "image"
+	MMMU                  = "mmmu"
 	Custom                = "custom"
 	Text                  = "text"
 	TraceRows             = "trace"
@@ -26,7 +27,7 @@ const (
 
 // Datasets lists them in the order they are documented.
 var Datasets = []string{
-	Random, RandomIDs, ShareGPT, GeneratedSharedPrefix, Image, Custom, Text, TraceRows, Mooncake, BurstGPT, Azure,
+	Random, RandomIDs, ShareGPT, GeneratedSharedPrefix, Image, MMMU, Custom, Text, TraceRows, Mooncake, BurstGPT, Azure,
 }
 
 // Values of [probes.Workload.Tokenizer].
@@ -61,6 +62,11 @@ func Validate(w probes.Workload) error {
 	case Image:
 		validateRandom(w, refuse)
 		validateImages(w.Images, refuse)
+	case MMMU:
+		validateFile(w, refuse)
+		if w.OutputTokens <= 0 {
+			refuse("output_tokens", "%d is not a length, it must be at least 1", w.OutputTokens)
+		}
 	case Text:
 		validateRandomLengths(w, refuse)
 		validateFile(w, refuse)

@@ -27,8 +27,11 @@ var TimeUnits = []string{"s", "ms", "us", "ns"}
 
 // ReadsFile reports whether a dataset is a file.
 func ReadsFile(dataset string) bool {
-	return dataset == ShareGPT || dataset == Custom || dataset == Text || HasTimes(dataset)
+	return dataset == ShareGPT || dataset == Custom || dataset == Text || dataset == MMMU || HasTimes(dataset)
 }
+
+// HasImages reports whether the requests of a dataset hold images.
+func HasImages(dataset string) bool { return dataset == Image || dataset == MMMU }
 
 // HasTimes reports whether the requests of a dataset bring times of their own, so
 // that they can be replayed.
@@ -118,7 +121,7 @@ func validateFile(w probes.Workload, refuse refuseFunc) {
 	if w.Path == "" && w.URL == "" {
 		refuse("path", "missing, name the file of dataset %s", w.Dataset)
 	}
-	if w.TokenIDs && slices.Contains([]string{Custom, TraceRows, Text}, w.Dataset) {
+	if w.TokenIDs && slices.Contains([]string{Custom, TraceRows, Text, MMMU}, w.Dataset) {
 		refuse("token_ids", "dataset %s is sent as text only", w.Dataset)
 	}
 	if w.TokenIDs && w.Tokenizer == TokenizerApprox {

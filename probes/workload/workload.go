@@ -127,7 +127,7 @@ func open(ctx context.Context, w probes.Workload, o Options) (*Source, error) {
 	if w.TokenIDs && !o.AcceptsTokenIDs {
 		return nil, fmt.Errorf("token_ids: the target's backend cannot send token ids, set token_ids: false or choose a completions backend")
 	}
-	if w.Dataset == Image && !o.AcceptsImages {
+	if HasImages(w.Dataset) && !o.AcceptsImages {
 		return nil, fmt.Errorf("dataset: the target's backend cannot send images, choose a chat backend or sglang")
 	}
 	if w.Tokenizer == TokenizerApprox {
@@ -204,6 +204,17 @@ func (s *Source) openFile(ctx context.Context, w probes.Workload, o Options) (da
 			return "", err
 		}
 		s.generator, s.inexact, s.estimated = text, text.inexact, text.inexact != nil
+		return dataset, nil
+	}
+	if w.Dataset == MMMU {
+		questions, err := openMMMU(ctx, w, o)
+		if err != nil {
+			return "", err
+		}
+		s.generator, s.inexact, s.estimated = questions, questions.inexact, questions.inexact != nil
+		if questions.front >= questions.back {
+			s.short = max(0, o.Count-len(questions.measured))
+		}
 		return dataset, nil
 	}
 	rows, err := openRowTrace(ctx, w, o)

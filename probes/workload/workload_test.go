@@ -570,7 +570,7 @@ token_ids: dataset sharegpt is sent as text only`
 		t.Errorf("all mistakes of a sharegpt workload (-want +got):\n%s", diff)
 	}
 	for field, edit := range map[string]func(*probes.Workload){
-		"dataset: unknown \"mmmu\"":        func(w *probes.Workload) { w.Dataset = "mmmu" },
+		"dataset: unknown \"mmlu\"":        func(w *probes.Workload) { w.Dataset = "mmlu" },
 		"token_ids: words cannot be sent":  func(w *probes.Workload) { w.TokenIDs, w.Tokenizer = true, TokenizerApprox },
 		"tokenizer: ids cannot be sent as": func(w *probes.Workload) { w.Dataset, w.Tokenizer = RandomIDs, TokenizerApprox },
 		"apply_chat_template: random ids are sent as they are": func(w *probes.Workload) {
