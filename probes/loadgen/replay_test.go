@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,7 +154,7 @@ func TestReplayHoldsABoundedNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = maxHeld + 500
 		read, most := 0, 0
-		sent := 0
+		var sent atomic.Int64 // emit and Next are called by two goroutines
 		stats := Run(t.Context(), probes.NewClock(), Load{
 			Backend: serve(ms), Timed: true, Concurrency: 8,
 			Next: func() (*probes.Request, bool) {
@@ -161,14 +162,14 @@ func TestReplayHoldsABoundedNumber(t *testing.T) {
 					return nil, false
 				}
 				read++
-				most = max(most, read-sent)
+				most = max(most, read-int(sent.Load()))
 				return &probes.Request{Index: read - 1, At: probes.Known[time.Duration](0)}, true
 			},
 		}, func(r probes.Record) {
 			if r.Due != 0 || r.Outcome != probes.OK {
 				t.Fatalf("request %d: due %v, %s", r.Index, r.Due, r.Outcome)
 			}
-			sent++
+			sent.Add(1)
 		})
 		if stats.Sent != n {
 			t.Errorf("%d sent, want %d", stats.Sent, n)
