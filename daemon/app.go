@@ -62,6 +62,7 @@ type App struct {
 
 	running   runContext
 	reference selftest.Reference
+	client    *clientMeter
 
 	reloading sync.Mutex // one reload at a time
 	state     sync.Mutex
@@ -85,7 +86,7 @@ func New(o Options) (*App, error) {
 	if o.LogTo == nil {
 		o.LogTo = io.Discard
 	}
-	a := &App{options: o, logLevel: new(slog.LevelVar), started: time.Now(), tracker: newTracker(time.Now), loaded: loaded}
+	a := &App{options: o, logLevel: new(slog.LevelVar), started: time.Now(), tracker: newTracker(time.Now), client: newClientMeter(), loaded: loaded}
 	a.log = newLogger(o.LogTo, c.Log.Format, a.logLevel, &a.logCount)
 	a.runner = &Runner{UserAgent: UserAgent(o.Version), Dial: o.Dial}
 	a.scheduler = schedule.New(schedule.Options{Start: a.startRun, Skipped: a.skipped, Panicked: a.schedulePanicked})
@@ -143,6 +144,9 @@ func (a *App) Run(ctx context.Context) error {
 	referred := make(chan struct{})
 	go func() { defer close(referred); a.refer(watching) }()
 
+	metered := make(chan struct{})
+	go func() { defer close(metered); a.client.run(watching, selftest.ProcessCPU) }()
+
 	a.setReady(true)
 	a.log.Info("inferbeat is up", "version", a.options.Version, "address", a.listener.Addr().String(), "pairs", len(a.Pairs()))
 	var failure error
@@ -165,6 +169,7 @@ func (a *App) Run(ctx context.Context) error {
 		a.fanout.Close(deadline),
 		wait(deadline, watched, "end the watch on the configuration"),
 		wait(deadline, referred, "end the reference stream"),
+		wait(deadline, metered, "end the meter of the process"),
 		a.server.Shutdown(deadline),
 	)
 	_ = a.server.Close()

@@ -162,6 +162,7 @@ func (a *App) daemonState() prom.DaemonState {
 	s := prom.DaemonState{
 		ConfigSHA256: c.SHA256(), ReloadOK: reloadOK, ReloadedAt: reloaded, Targets: targets, TargetStates: active,
 		SchedulerTick: a.scheduler.LastTick(), Panics: panics, LogMessages: a.logCount.totals(), SelfTest: a.selfTest(),
+		Client: a.client.state(time.Now()),
 	}
 	if a.fanout != nil {
 		for _, sink := range a.fanout.Stats() {

@@ -66,6 +66,7 @@ func (a *App) startRun(entry schedule.Entry, _ time.Time, lateness time.Duration
 			}
 		}
 	}, func(runID string, record *probes.Record) {
+		a.client.answered(time.Now(), pair.Spec.Arrivals, record)
 		a.fanout.Publish(probes.Event{Kind: probes.EventRequestDone, At: time.Now(), Pair: identity, RunID: runID, Spec: &pair.Spec, Record: record})
 	})
 	a.tracker.finished(key, run)

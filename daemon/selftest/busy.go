@@ -78,7 +78,7 @@ func hostTicks(stat string) (busy, total int64, err error) {
 func familyCPU() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
-		return processCPU()
+		return ProcessCPU()
 	}
-	return processCPU() + time.Duration(usage.Utime.Nano()+usage.Stime.Nano())
+	return ProcessCPU() + time.Duration(usage.Utime.Nano()+usage.Stime.Nano())
 }

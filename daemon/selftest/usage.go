@@ -27,12 +27,12 @@ type UsageMeter struct {
 // StartUsage begins to measure what this process uses.
 func StartUsage() UsageMeter {
 	counts, _ := gcPauses()
-	return UsageMeter{processCPU(), counts}
+	return UsageMeter{ProcessCPU(), counts}
 }
 
 // Stop is what was used since the start. It may be called more than once.
 func (m UsageMeter) Stop() Usage {
-	u := Usage{CPU: processCPU() - m.cpu}
+	u := Usage{CPU: ProcessCPU() - m.cpu}
 	counts, bounds := gcPauses()
 	for i, n := range counts {
 		if i < len(m.pauses) {
@@ -52,7 +52,8 @@ func (m UsageMeter) Stop() Usage {
 	return u
 }
 
-func processCPU() time.Duration {
+// ProcessCPU is the user and system time of this process up to now.
+func ProcessCPU() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return 0 // only a bad argument fails

@@ -49,8 +49,11 @@ const (
 	OnScrape  Updated = "scrape"  // computed for each scrape
 	// OnReference: a stream of known times was measured, every 10 s.
 	OnReference Updated = "reference stream"
-	OnStart     Updated = "start" // process start
-	OnSchedule  Updated = "tick"  // the scheduler looked at its queue
+	// OnTimer: a timer of the process fired; of 10 ms for its lateness, of 1 s for
+	// what is sampled.
+	OnTimer    Updated = "timer"
+	OnStart    Updated = "start" // process start
+	OnSchedule Updated = "tick"  // the scheduler looked at its queue
 )
 
 // Staleness says when a series goes away.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -35,6 +36,41 @@ type DaemonState struct {
 	// are 0.
 	LogMessages map[string]uint64
 	SelfTest    SelfTest
+	Client      ClientState
+}
+
+// ClientState is whether the process keeps its own times.
+type ClientState struct {
+	LoopLag *LoopLag                 // nil: not measured
+	CPU     probes.Optional[float64] // of the last second, as a share of what there is
+	// Saturated: what is measured now cannot be trusted.
+	Saturated probes.Optional[bool]
+}
+
+// LoopLag is the histogram of inferbeat_client_loop_lag_seconds, which its owner
+// fills while scrapes read it.
+type LoopLag struct {
+	mu        sync.Mutex
+	histogram histogram
+}
+
+// NewLoopLag makes an empty one.
+func NewLoopLag() *LoopLag {
+	metric, _ := catalog.Lookup(catalog.ClientLoopLag)
+	return &LoopLag{histogram: histogram{bounds: metric.Buckets}}
+}
+
+// Observe counts how late the timer was.
+func (l *LoopLag) Observe(late time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.histogram.observe(late.Seconds())
+}
+
+func (l *LoopLag) export(show forms, created, now time.Time) *dto.Histogram {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.histogram.export(show, created, now)
 }
 
 // SelfTest is what the daemon's reference stream showed last.
@@ -50,7 +86,7 @@ type SinkState struct {
 	Dropped, Errors uint64
 }
 
-func (e *Exporter) addDaemon(b *builder, now time.Time, facts map[string]*probes.ServerFacts) {
+func (e *Exporter) addDaemon(b *builder, show forms, now time.Time, facts map[string]*probes.ServerFacts) {
 	b.info(catalog.BuildInfo, e.build...)
 	if e.opts.MaxSeries > 0 {
 		b.gauge(catalog.MetricsSeriesLimit, nil, float64(e.opts.MaxSeries))
@@ -79,6 +115,7 @@ func (e *Exporter) addDaemon(b *builder, now time.Time, facts map[string]*probes
 		}
 	}
 	e.addSelfTest(b, d.SelfTest)
+	e.addClient(b, d.Client, show, now)
 	for _, s := range d.Sinks {
 		name := label(catalog.LabelSink, s.Name)
 		b.counter(catalog.ExporterDroppedEvents, nil, s.Dropped, started, name)
@@ -93,6 +130,18 @@ func (e *Exporter) addSelfTest(b *builder, s SelfTest) {
 	}
 	for _, signal := range sortedKeys(s.Tolerance) {
 		b.gauge(catalog.SelfTestTolerance, nil, s.Tolerance[signal].Seconds(), e.enum(catalog.LabelSignal, signal))
+	}
+}
+
+func (e *Exporter) addClient(b *builder, c ClientState, show forms, now time.Time) {
+	if c.LoopLag != nil {
+		b.histogram(catalog.ClientLoopLag, nil, c.LoopLag.export(show, e.started, now))
+	}
+	if share, ok := c.CPU.Get(); ok {
+		b.gauge(catalog.ClientCPUSaturation, nil, share)
+	}
+	if saturated, ok := c.Saturated.Get(); ok {
+		b.gaugeFlag(catalog.ClientSaturated, nil, saturated)
 	}
 }
 

@@ -192,10 +192,10 @@ func (e *Exporter) Gather() ([]*dto.MetricFamily, error) {
 	now := e.opts.Now()
 	b := newBuilder()
 	e.bury(now)
-	e.addSums(b, now)
+	show := e.addSums(b, now)
 	statuses := e.opts.Snapshot()
 	e.addStatuses(b, statuses)
-	e.addDaemon(b, now, latestFacts(statuses))
+	e.addDaemon(b, show, now, latestFacts(statuses))
 	families, err := b.finish()
 	if e.opts.Registry != nil {
 		others, otherErr := e.opts.Registry.Gather()

@@ -715,7 +715,11 @@ func full(t *testing.T, change func(*Options)) *stage {
 	}}
 	st.Result = result(epoch)
 	s := newStage(t, change, st)
+	lag := NewLoopLag()
+	lag.Observe(0)
+	lag.Observe(30 * time.Millisecond)
 	s.daemon = DaemonState{
+		Client:       ClientState{LoopLag: lag, CPU: probes.Known(0.25), Saturated: probes.Known(true)},
 		ConfigSHA256: "0123", ReloadOK: true, ReloadedAt: epoch,
 		Targets: []probes.Target{{Name: "a", Pool: "llama", Environment: probes.Production, Model: "llama-3", Backend: "vllm", Site: "prod-eu",
 			BaseURL: "http://10.0.0.5:8000", Labels: map[string]string{"gpu": "h100", "owner": "secret-team", "quantization": "fp8", "dtype": "ignored, for the server says it"}}},
@@ -747,6 +751,7 @@ func TestDaemonMetrics(t *testing.T) {
 		catalog.LogMessages + `{level="info"}`: 7, catalog.LogMessages + `{level="error"}`: 0,
 		catalog.ExporterDroppedEvents + `{sink="jsonl"}`: 3, catalog.ExporterErrors + `{sink="jsonl"}`: 4,
 		catalog.SelfTestError + `{signal="ttft"}`: 0.0003, catalog.SelfTestError + `{signal="itl"}`: 0.006, catalog.SelfTestTimestamp: 1_800_000_001,
+		catalog.ClientLoopLag + "_count": 2, catalog.ClientLoopLag + "_sum": 0.03, catalog.ClientCPUSaturation: 0.25, catalog.ClientSaturated: 1,
 		catalog.SelfTestTolerance + `{signal="ttft"}`: 0.005, catalog.SelfTestTolerance + `{signal="itl"}`: 0.005,
 		catalog.MetricsSeriesLimit: 200_000, of(catalog.RunSkips, "reason", "overlap"): 1,
 	})

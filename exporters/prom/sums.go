@@ -9,8 +9,8 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
-// addSums adds every counter and histogram.
-func (e *Exporter) addSums(b *builder, now time.Time) {
+// addSums adds every counter and histogram of the events, and says in which forms.
+func (e *Exporter) addSums(b *builder, now time.Time) forms {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	configured := 0
@@ -34,6 +34,7 @@ func (e *Exporter) addSums(b *builder, now time.Time) {
 	e.schedule.Lock()
 	defer e.schedule.Unlock()
 	b.histogram(catalog.SchedulerLag, nil, e.schedule.lag.export(show, e.started, now))
+	return show
 }
 
 func (e *Exporter) addPair(b *builder, s *pairSeries, show forms, now time.Time) {
