@@ -407,6 +407,8 @@ func TestErrorsDoNotAddSeries(t *testing.T) {
 	defer server.Close()
 	d := daemonOf(t, fmt.Sprintf(oneCanary, 20, server.URL))
 	d.until("a failed run", func() bool { return d.Pairs()[0].ConsecutiveFailures >= 1 })
+	// These come a second after the start, for a reason of their own.
+	d.until("the CPU share of the process", func() bool { _, ok := d.metric("inferbeat_client_saturated"); return ok })
 	count := func() int { _, body := d.request("GET", "/metrics"); return strings.Count(body, "\ninferbeat_") }
 	before := count()
 	d.until("more failed runs", func() bool { return d.Pairs()[0].ConsecutiveFailures >= 3 })
