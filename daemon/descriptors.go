@@ -20,6 +20,9 @@ func ReserveDescriptors(spec probes.Spec) error {
 	if err != nil {
 		return fmt.Errorf("raise the limit of open files: %w", err)
 	}
+	if spec.Kind == probes.Sweep {
+		return nil // how many will be in flight is what it finds out; it stops where they pile up
+	}
 	count, _ := arrival.Planned(spec.Arrivals, spec.Requests, spec.Duration, spec.Workload.Seed)
 	if limit := spec.MostInFlight(); limit > 0 && (count == 0 || limit < count || spec.Kind == probes.Peak) {
 		count = limit

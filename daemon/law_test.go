@@ -20,9 +20,9 @@ const module = "github.com/inferbeat/inferbeat"
 // vocabulary. A package that is not listed may not exist.
 var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
-	"daemon/cli":               {"daemon", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/report"},
+	"daemon/cli":               {"daemon", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report"},
 	"daemon/cli/gen":           {"daemon/cli"},
-	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
+	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
 	"daemon/config/gen":        {"daemon/config"},
 	"daemon/schedule":          {"probes"},
@@ -46,12 +46,14 @@ var mayImport = map[string][]string{
 	"probes/backend":           {"probes", "probes/stream", "probes/wire", "probes/internal/jsonscan"},
 	"probes/summary":           {"probes", "probes/stats"},
 	"probes/verdict":           {"probes", "probes/stats"},
+	"probes/capacity":          {"probes", "probes/stats"},
 	"exporters":                {"probes"},
 	"exporters/catalog":        {},
 	"exporters/catalog/gen":    {"exporters/catalog"},
 	"exporters/jsonl":          {"probes"},
 	"exporters/prom":           {"probes", "exporters/catalog"},
 	"exporters/report":         {"probes", "exporters/catalog"},
+	"exporters/plot":           {"probes"},
 }
 
 // onlyIn lists imports from outside that have one home each.
@@ -62,6 +64,7 @@ var onlyIn = map[string][]string{
 	"github.com/robfig/cron":               {"daemon/schedule"},
 	"github.com/spf13/pflag":               {"daemon/cli", "daemon/config"},
 	"github.com/parquet-go":                {"probes/workload"},
+	"gonum.org":                            {"exporters/plot"},
 	"github.com/dlclark/regexp2":           {"probes/tokenizer"},
 	"github.com/ardanlabs/jinja":           {"probes/tokenizer"},
 	"github.com/pkoukk/tiktoken-go-loader": {"probes/tokenizer"},

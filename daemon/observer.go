@@ -74,6 +74,7 @@ type observation struct {
 	*observer
 	run      *probes.Run
 	before   inspect.Sample
+	from     time.Time // what was sampled earlier is no part of the result; zero: all is
 	stop     func() []inspect.Sample
 	panicked func(any)
 }
@@ -154,7 +155,7 @@ func everySecond(samples []inspect.Sample) []inspect.Sample {
 // ended is called when the last request has ended. It gives what the server says
 // about the run and adds to the evidence.
 func (o *observation) ended(ctx context.Context, evidence *verdict.Evidence) probes.ServerSummary {
-	during := o.close()
+	during := o.since(o.close())
 	if o.run.Spec.Kind.Continuous() {
 		return o.glance(ctx)
 	}
@@ -165,6 +166,19 @@ func (o *observation) ended(ctx context.Context, evidence *verdict.Evidence) pro
 	evidence.ServerRestarted = server.Restarted || fresh && o.run.Facts.Restarted(&facts)
 	server.Restarted = evidence.ServerRestarted
 	return server
+}
+
+// since leaves out what was sampled before the measured part, and lets its counters
+// begin with the last such sample.
+func (o *observation) since(samples []inspect.Sample) []inspect.Sample {
+	n := 0
+	for n < len(samples) && samples[n].At.Before(o.from) {
+		n++
+	}
+	if n > 0 {
+		o.before = samples[n-1]
+	}
+	return samples[n:]
 }
 
 // glance is the seldom look of a continuous probe. The counters speak about the

@@ -67,6 +67,13 @@ func (p *Plan) addLoad(pair config.Pair, runs int) {
 	}
 	t := &p.Targets[len(p.Targets)-1]
 	spec := &pair.Spec
+	if spec.Kind == probes.Sweep {
+		if runs > 0 { // its steps follow from what it finds
+			t.RequestsPerDay, t.TokensPerDay = unknownAmount, unknownAmount
+		}
+		t.MostInFlight = max(t.MostInFlight, spec.Arrivals.MaxConcurrency)
+		return
+	}
 	requests, _ := arrival.Planned(spec.Arrivals, spec.Requests, spec.Duration, spec.Workload.Seed)
 	if most := spec.MostRequests(); most > requests {
 		requests = most

@@ -44,6 +44,8 @@ type pairClient struct {
 	backend      *backend.Client
 	calibrations *workload.Calibrations
 	observer     *observer
+	// capacity is what the pair's last sweep found; its next one starts from there.
+	capacity probes.Optional[float64]
 }
 
 func (c *pairClient) close() {
@@ -86,6 +88,8 @@ type Hooks struct {
 	Model func(model string)
 	// Record is called as each request ends, warm-up included; not at once.
 	Record func(runID string, record *probes.Record)
+	// Step is called as each step of a sweep ends.
+	Step func(runID string, step *probes.Step)
 	// Panicked is called in the panicking goroutine, for its stack.
 	Panicked func(cause any)
 }
@@ -139,6 +143,9 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	own, err := r.ownTokenizer(run)
 	if err != nil {
 		return err
+	}
+	if run.Spec.Kind == probes.Sweep {
+		return r.sweep(ctx, client, run, own, progress, hooks)
 	}
 	source, err := r.prepare(ctx, client, run, own, hooks)
 	if err != nil {

@@ -148,8 +148,7 @@ func (t *tracker) finished(key pairKey, run *probes.Run) {
 	case probes.RunFailed:
 		s.ConsecutiveFailures++
 	}
-	bare := *run
-	bare.Records, bare.Warmup = nil, nil
+	bare := withoutRecords(run)
 	s.Last = &bare
 	if !sameMeasurement(s.Spec, run.Spec) {
 		return // the spec changed by a reload while it ran
@@ -165,10 +164,22 @@ func (t *tracker) finished(key pairKey, run *probes.Run) {
 		s.Result = &probes.Result{
 			RunID: run.ID, CompletedAt: run.End, Summary: run.Summary,
 			Validity: run.Validity, Verdict: run.Verdict, Traps: run.Traps,
+			Steps: bare.Steps, Capacity: run.Capacity,
 		}
 	} else {
 		s.Result = nil // a target that answers nothing has no latency
 	}
+}
+
+// withoutRecords copies a run without what grows with its requests.
+func withoutRecords(run *probes.Run) probes.Run {
+	bare := *run
+	bare.Records, bare.Warmup = nil, nil
+	bare.Steps = slices.Clone(run.Steps)
+	for i := range bare.Steps {
+		bare.Steps[i].Records, bare.Steps[i].Warmup = nil, nil
+	}
+	return bare
 }
 
 // snapshot is the state of all pairs now, sorted by target and probe. next gives

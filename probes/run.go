@@ -1,6 +1,9 @@
 package probes
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // RunResult is how a run ended as a whole.
 type RunResult string
@@ -47,6 +50,10 @@ type Run struct {
 	Parts []Part
 	// Fingerprint is equal for runs that may be compared.
 	Fingerprint string
+	// Steps and Capacity are those of a sweep. Its Records are empty and its Summary
+	// counts the requests of all steps; a latency over all rates would be of none.
+	Steps    []Step
+	Capacity Capacity
 }
 
 // Part is a run that is part of another.
@@ -62,6 +69,32 @@ func (r *Run) Pair() Pair {
 		Model: r.Target.Model, Probe: r.Spec.Probe,
 	}
 }
+
+// StepRun is one step of a sweep as a run of its own, numbered from 0.
+func (r *Run) StepRun(i int) *Run {
+	step := &r.Steps[i]
+	run := *r
+	run.ID = StepID(r.ID, i)
+	run.Steps, run.Capacity, run.Spec.Sweep = nil, Capacity{}, SweepPlan{}
+	run.Spec.Arrivals.Rate = step.Rate
+	run.Spec.Requests, run.Spec.Duration = len(step.Records), 0
+	run.Start, run.End = step.Start, step.End
+	run.Records, run.Warmup = step.Records, step.Warmup
+	run.Summary, run.Validity = step.Summary, step.Validity
+	run.Complete = !step.Aborted && r.Result != RunAborted
+	run.Verdict = Verdict{State: Pass}
+	if !step.Passed {
+		run.Verdict.State = Fail
+	}
+	run.Result = RunSuccess
+	if !step.Usable() {
+		run.Result, run.Verdict.State = RunInvalid, Unknown
+	}
+	return &run
+}
+
+// StepID is the id of a sweep's step, numbered from 0.
+func StepID(runID string, step int) string { return fmt.Sprintf("%s-%d", runID, step) }
 
 // SkipReason says why a scheduled run did not start.
 type SkipReason string
@@ -136,4 +169,7 @@ type Result struct {
 	Validity    Validity
 	Verdict     Verdict
 	Traps       []Reason
+	// Steps, without their records, and Capacity are those of a sweep.
+	Steps    []Step
+	Capacity Capacity
 }

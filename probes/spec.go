@@ -19,10 +19,12 @@ const (
 	Batch Kind = "batch"
 	// Replay sends the requests of a trace at the trace's own times.
 	Replay Kind = "replay"
+	// Sweep is a staircase or a search of rates; its result is a [Capacity].
+	Sweep Kind = "sweep"
 )
 
 // Kinds lists the probe kinds in the order they are documented.
-var Kinds = []Kind{Canary, Load, Replay, Peak, Batch}
+var Kinds = []Kind{Canary, Load, Replay, Peak, Batch, Sweep}
 
 // Continuous reports whether single runs are too small to be judged alone, so
 // that results are windows over many of them.
@@ -61,6 +63,8 @@ type Spec struct {
 	Expect Expect
 	// KeepText keeps the generated text in each record (for --output-details).
 	KeepText bool
+	// Sweep is what a sweep does; Requests and Duration then bound each of its steps.
+	Sweep SweepPlan
 }
 
 // PeakTurns is how many requests each worker of a peak's step has at least: with
@@ -260,6 +264,9 @@ type Arrivals struct {
 	// MaxConcurrency is how many requests may be in flight; 0 is no bound. In a
 	// closed loop it is the number of workers.
 	MaxConcurrency int
+	// Ramp is the time in which the rate rises from 0 to Rate in a straight line;
+	// constant, poisson and gamma have it.
+	Ramp time.Duration
 }
 
 // OpenLoop reports whether due times do not depend on the answers.

@@ -205,6 +205,9 @@ type Summary struct {
 	AcceptLength Optional[float64]
 	AcceptSource AcceptSource // empty when AcceptLength is unknown
 
+	// Steady is the run without its beginning and its end.
+	Steady SteadyState
+
 	// Server is what the server's own counters say about the time of the run.
 	Server ServerSummary
 
@@ -281,6 +284,30 @@ type BatchTimes struct {
 	DecodeThroughput  Optional[float64] // output tokens over Latency - Prefill
 	StepThroughput    Optional[float64] // Size over DecodeStep
 	OverallThroughput Optional[float64] // all tokens over Latency
+}
+
+// SteadyState is the part of a run in which as many requests end as begin, and its
+// throughput: the figures beside it count the time in which the server was filling
+// up and emptying, which makes short runs look slow. Everything is unknown when the
+// run has no such part, or when fewer than 20 requests ended in it.
+type SteadyState struct {
+	// Start is the end of the ramp and one mean residence time; End is when the last
+	// request was sent. Both are offsets from the run's start.
+	Start, End        Optional[time.Duration]
+	Completed         int // requests that ended well between them
+	RequestThroughput Optional[float64]
+	// OutputThroughput counts tokens when they arrived. It is unknown when some answer's
+	// tokens have no instants.
+	OutputThroughput Optional[float64]
+}
+
+// SustainedOutput is the output tokens per second of the steady state, else of the
+// whole run.
+func (s *Summary) SustainedOutput() Optional[float64] {
+	if s.Steady.OutputThroughput.IsKnown() {
+		return s.Steady.OutputThroughput
+	}
+	return s.OutputThroughput
 }
 
 // InputLengths lays the asked prompt lengths beside the server's counts, over

@@ -18,6 +18,7 @@ type progress struct {
 
 	mu      sync.Mutex
 	started bool // the preparation is over
+	steps   int  // of a sweep, that have ended
 	warmed  int
 	first   time.Time // when the measurement was first seen to be going on
 }
@@ -36,6 +37,11 @@ func (p *progress) hooks() daemon.Hooks {
 			defer p.mu.Unlock()
 			p.started = true
 		},
+		Step: func(string, *probes.Step) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.steps++
+		},
 		Record: func(_ string, r *probes.Record) {
 			if !r.Warmup {
 				return
@@ -51,6 +57,7 @@ func (p *progress) hooks() daemon.Hooks {
 type progressView struct {
 	loadgen.Counts
 	Started bool
+	Steps   int           // of a sweep, that have ended
 	Warmed  int           // warm-up requests that have ended
 	Elapsed time.Duration // since the measurement began
 }
@@ -58,7 +65,7 @@ type progressView struct {
 func (p *progress) view(now time.Time) progressView {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	v := progressView{Counts: p.counts.Snapshot(), Started: p.started, Warmed: p.warmed}
+	v := progressView{Counts: p.counts.Snapshot(), Started: p.started, Steps: p.steps, Warmed: p.warmed}
 	if v.Due == 0 {
 		return v
 	}
@@ -92,6 +99,10 @@ func bar(v progressView, spec probes.Spec, width int) string {
 		elapsed += "/" + spec.Duration.String()
 	}
 	text := fmt.Sprintf(" %s done, %d in flight", done, v.InFlight)
+	if spec.Kind == probes.Sweep { // nobody knows its end
+		share, text = 0, fmt.Sprintf(" step %d,%s", v.Steps+1, text)
+		elapsed = v.Elapsed.Round(time.Second).String()
+	}
 	for _, part := range []struct {
 		count int
 		name  string

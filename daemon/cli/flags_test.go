@@ -89,6 +89,9 @@ func TestFlagEffects(t *testing.T) {
 		}},
 		{"--tokenize-prompt", func(r *resolved) { r.Spec.Workload.TokenIDs = true }},
 		{"--fixed-prompts", func(r *resolved) { r.Spec.Workload.Cache = probes.CacheWarm }},
+		{"--request-rate 2 --ramp 10s", func(r *resolved) {
+			r.Spec.Arrivals.Process, r.Spec.Arrivals.Rate, r.Spec.Arrivals.Ramp = probes.Poisson, 2, 10*time.Second
+		}},
 		{"--seed -4", func(r *resolved) { r.Spec.Workload.Seed = -4 }},
 
 		{"--num-prompts 7", func(r *resolved) { r.Spec.Requests = 7 }},
@@ -211,6 +214,7 @@ func TestFlagMistakes(t *testing.T) {
 		want string
 	}{
 		{[]string{"--request-rate", "fast"}, `--request-rate: "fast" is neither a number nor inf`},
+		{[]string{"--ramp", "3s"}, `--ramp: burst arrivals have no rate that could rise; choose constant, poisson or gamma`},
 		{[]string{"--request-rate", "-3"}, `--request-rate: must be above 0 requests per second, is -3`},
 		{[]string{"--request-rate", "nan"}, `--request-rate: must be above 0 requests per second, is NaN`},
 		{[]string{"--request-rate", "1", "--burstiness", "nan"}, `--burstiness: NaN must be above 0`},

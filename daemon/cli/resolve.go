@@ -26,6 +26,11 @@ import (
 
 // resolve turns flags into what is run. All mistakes come back at once.
 func (o *runFlags) resolve(flags *pflag.FlagSet, env []string) (probes.Target, probes.Spec, error) {
+	return o.resolveAs(o.buildSpec, flags, env)
+}
+
+// resolveAs takes the spec from build unless there is a configuration.
+func (o *runFlags) resolveAs(build func(*mistakes) probes.Spec, flags *pflag.FlagSet, env []string) (probes.Target, probes.Spec, error) {
 	var (
 		m      mistakes
 		target probes.Target
@@ -50,7 +55,7 @@ func (o *runFlags) resolve(flags *pflag.FlagSet, env []string) (probes.Target, p
 			}
 		}
 		target = o.buildTarget(&m, env)
-		spec = o.buildSpec(&m)
+		spec = build(&m)
 	}
 	spec.KeepText = o.outputDetails
 	return target, spec, m.join()
@@ -60,7 +65,7 @@ func (o *runFlags) resolve(flags *pflag.FlagSet, env []string) (probes.Target, p
 // refused, so that a number always belongs to what is written down.
 func (o *runFlags) fromConfig(m *mistakes, flags *pflag.FlagSet, env []string) (probes.Target, probes.Spec) {
 	flags.Visit(func(f *pflag.Flag) {
-		if !slices.Contains(withConfig, f.Name) {
+		if !slices.Contains(withConfig, f.Name) && !slices.Contains(sweepWithConfig, f.Name) {
 			m.add(f.Name, "cannot be combined with --config; change the configuration")
 		}
 	})
@@ -369,7 +374,7 @@ func (o *runFlags) buildArrivals(m *mistakes) probes.Arrivals {
 		m.add("request-rate", "%q is neither a number nor inf", o.requestRate)
 		rate = 1 // so that the other flags are looked at
 	}
-	a := probes.Arrivals{Process: probes.Poisson, Rate: rate, CV: 1, MaxConcurrency: o.maxConcurrency}
+	a := probes.Arrivals{Process: probes.Poisson, Rate: rate, CV: 1, MaxConcurrency: o.maxConcurrency, Ramp: o.ramp}
 	atOnce := math.IsInf(rate, 1)
 	switch {
 	case !(o.burstiness > 0): // NaN fails the comparison

@@ -34,11 +34,21 @@ func run(ctx context.Context, p Process, o *runFlags, flags *pflag.FlagSet) (int
 	if err != nil {
 		return exitUsage, err
 	}
-	if err := appendable(o.outputFile); err != nil {
+	result, err := measure(ctx, p, "run", o, target, spec)
+	if err != nil {
 		return exitUsage, err
 	}
+	return exitCode(result), nil
+}
+
+// measure runs a probe, prints its report and its troubles, and appends it to the
+// results file. An error is a mistake of the call, or output that was lost.
+func measure(ctx context.Context, p Process, command string, o *runFlags, target probes.Target, spec probes.Spec) (*probes.Run, error) {
+	if err := appendable(o.outputFile); err != nil {
+		return nil, err
+	}
 	if err := daemon.ReserveDescriptors(spec); err != nil {
-		return exitUsage, err
+		return nil, err
 	}
 
 	runner := daemon.Runner{UserAgent: daemon.UserAgent(buildVersion())}
@@ -50,19 +60,19 @@ func run(ctx context.Context, p Process, o *runFlags, flags *pflag.FlagSet) (int
 
 	if result.Error == "" { // there is nothing to report on else
 		if err := report.Text(p.Stdout, result); err != nil {
-			return exitUsage, fmt.Errorf("print report: %w", err)
+			return nil, fmt.Errorf("print report: %w", err)
 		}
 	}
-	fmt.Fprint(p.Stderr, troubles(result))
+	fmt.Fprint(p.Stderr, troubles(command, result))
 	if o.outputFile != "" {
 		sink := jsonl.NewFile(jsonl.FileOptions{
 			Path: o.outputFile, Encode: jsonl.Options{Details: o.outputDetails, Tag: o.tag, Version: buildVersion(), Format: o.format},
 		})
 		if err := sink.Export(ctx, probes.Event{Kind: probes.EventRunDone, At: result.End, RunID: result.ID, Spec: &result.Spec, Run: result}); err != nil {
-			return exitUsage, fmt.Errorf("--output-file: %w; nothing was added to it, what was printed is all there is", err)
+			return nil, fmt.Errorf("--output-file: %w; nothing was added to it, what was printed is all there is", err)
 		}
 	}
-	return exitCode(result), nil
+	return result, nil
 }
 
 // exitCode turns a run into the gate's answer.

@@ -401,7 +401,7 @@ func TestTroublesAreFew(t *testing.T) {
   1 stream_error: kind 4
   and 2 other ways
 `
-	if diff := cmp.Diff(want, troubles(run)); diff != "" {
+	if diff := cmp.Diff(want, troubles("run", run)); diff != "" {
 		t.Errorf("troubles (-want +got):\n%s", diff)
 	}
 }

@@ -41,6 +41,7 @@ type runFlags struct {
 	duration         time.Duration
 	requestRate      string
 	burstiness       float64
+	ramp             time.Duration
 	maxConcurrency   int
 	warmup           int
 	repeats          int
@@ -133,24 +134,31 @@ func defineKindFlags(f *flagSet, kind probes.Kind) *runFlags {
 	}
 	o.defineSampling(f.group("Sampling"))
 
-	t := f.group("Timeouts of each request (0 is no bound)")
+	o.defineTimeouts(f.group("Timeouts of each request (0 is no bound)"))
+	o.defineConfig(f.group("Configuration, instead of the flags above"))
+	o.defineOutput(f.group("Output"))
+	return o
+}
+
+func (o *runFlags) defineTimeouts(t *pflag.FlagSet) {
 	t.DurationVar(&o.timeouts.Connect, "timeout-connect", 10*time.Second, "bound on DNS, connect and TLS together")
 	t.DurationVar(&o.timeouts.FirstToken, "timeout-first-token", 0, "bound on the first token")
 	t.DurationVar(&o.timeouts.Idle, "timeout-idle", 5*time.Minute, "bound on silence")
 	t.DurationVar(&o.timeouts.Total, "timeout-total", 0, "bound on the whole answer")
+}
 
-	c := f.group("Configuration, instead of the flags above")
+func (o *runFlags) defineConfig(c *pflag.FlagSet) {
 	c.StringArrayVar(&o.configFiles, "config", nil, "configuration `file`; repeat to overlay, later ones win")
 	c.StringVar(&o.target, "target", "", "`name` of the target to run on; needed when there are several")
 	c.StringVar(&o.probe, "probe", "", "`name` of the probe to run; needed when there are several")
+}
 
-	out := f.group("Output")
+func (o *runFlags) defineOutput(out *pflag.FlagSet) {
 	out.StringVar(&o.outputFile, "output-file", "", "`file` to append the result to, as one JSON line with the keys of bench_serving")
 	out.BoolVar(&o.outputDetails, "output-details", false, "add arrays of the single requests to that line, generated texts included")
 	out.StringVar(&o.format, "format", jsonl.FormatSGLang, "`schema` of that line: sglang (bench_serving's keys and ours), or vllm (those of vllm bench serve alone)")
 	out.StringVar(&o.tag, "tag", "", "`text` to tag that line with")
 	out.BoolVar(&o.noProgress, "disable-tqdm", false, "draw no progress bar; there is none anyway unless the standard error is a terminal")
-	return o
 }
 
 func (o *runFlags) defineTarget(f *pflag.FlagSet) {
@@ -208,6 +216,7 @@ func (o *runFlags) defineLoad(f *pflag.FlagSet) {
 	f.StringVar(&o.requestRate, "request-rate", "inf", "`number` of requests per second (Poisson), or inf for all at once")
 	f.BoolVar(&o.traceTimes, "use-trace-timestamps", false, "trace, mooncake, burstgpt, azure: send at the times of the trace instead of a rate")
 	f.Float64Var(&o.burstiness, "burstiness", 1, "gamma `shape` of the gaps: 1 is Poisson, below it burstier, inf constant")
+	f.DurationVar(&o.ramp, "ramp", 0, "let the rate rise from 0 in a straight line for this long")
 	f.IntVar(&o.maxConcurrency, "max-concurrency", 0, "most requests in flight; 0 is no bound")
 	f.IntVar(&o.warmup, "warmup-requests", 1, "requests before the measurement, with prompts of their own")
 	f.IntVar(&o.repeats, "repeats", 1, "run so many times, one after the other, and report the median of each number with its spread")

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/inferbeat/inferbeat/probes"
@@ -21,22 +22,26 @@ type trouble struct {
 
 // troubles says why requests failed, or why nothing was measured, and what to
 // look at. It is empty when all is well.
-func troubles(run *probes.Run) string {
+func troubles(command string, run *probes.Run) string {
 	var b strings.Builder
 	switch {
 	case run.Result == probes.RunAborted && run.Error != "": // by the interruption
-		fmt.Fprintln(&b, "inferbeat run: ended before anything was measured")
+		fmt.Fprintln(&b, "inferbeat "+command+": ended before anything was measured")
 	case run.Result == probes.RunAborted:
-		fmt.Fprintln(&b, "inferbeat run: ended before it was complete")
+		fmt.Fprintln(&b, "inferbeat "+command+": ended before it was complete")
 	case run.Error != "":
-		fmt.Fprintf(&b, "inferbeat run: nothing was measured: %s\n", run.Error)
+		fmt.Fprintf(&b, "inferbeat %s: nothing was measured: %s\n", command, run.Error)
 	}
-	list, failed := failures(run.Records)
+	records := run.Records
+	for i := range run.Steps {
+		records = append(slices.Clip(records), run.Steps[i].Records...)
+	}
+	list, failed := failures(records)
 	if failed == 0 {
 		return b.String()
 	}
-	fmt.Fprintf(&b, "inferbeat run: %d of %d requests to %s failed (backend %s)\n",
-		failed, len(run.Records), run.Target.BaseURL, run.Target.Backend)
+	fmt.Fprintf(&b, "inferbeat %s: %d of %d requests to %s failed (backend %s)\n",
+		command, failed, len(records), run.Target.BaseURL, run.Target.Backend)
 	for i, t := range list {
 		if i == maxTroubles {
 			fmt.Fprintf(&b, "  and %d other ways\n", len(list)-maxTroubles)

@@ -166,10 +166,11 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 	if canary && !b.set(path+".num_prompts") && p.Duration == 0 {
 		p.NumPrompts = 1
 	}
-	if p.Kind != "" && p.Kind != string(probes.Batch) && !b.replays(p) && p.NumPrompts == 0 && p.Duration == 0 && !b.set(path+".num_prompts") && !b.set(path+".duration") {
+	sweep := p.Kind == string(probes.Sweep)
+	if p.Kind != "" && !sweep && p.Kind != string(probes.Batch) && !b.replays(p) && p.NumPrompts == 0 && p.Duration == 0 && !b.set(path+".num_prompts") && !b.set(path+".duration") {
 		b.report(path, "needs num_prompts or duration")
 	}
-	if !canary && !b.set(path+".warmup") {
+	if !canary && !sweep && !b.set(path+".warmup") {
 		p.Warmup.Requests = max(1, p.BatchSize)
 	}
 	b.timeouts(path, p, canary)
@@ -183,6 +184,7 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 		Repeats: p.Repeats, StartConcurrency: p.StartConcurrency, OfflineResult: p.OfflineResult,
 		Expect: b.expectation(path, p),
 	}
+	b.sweep(path, p, &spec)
 	return spec
 }
 
@@ -210,6 +212,8 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 			p.Arrivals = string(probes.FromTrace)
 		case shaped:
 			p.Arrivals = string(probes.Gamma)
+		case p.Kind == string(probes.Sweep):
+			p.Arrivals = string(probes.Poisson)
 		case math.IsInf(p.RequestRate, 1):
 			p.Arrivals = string(probes.Burst)
 		case rated:
@@ -220,7 +224,7 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 			b.report(path, "needs request_rate or max_concurrency")
 		}
 	}
-	a := probes.Arrivals{Process: probes.ArrivalProcess(p.Arrivals), Rate: p.RequestRate, MaxConcurrency: p.MaxConcurrency}
+	a := probes.Arrivals{Process: probes.ArrivalProcess(p.Arrivals), Rate: p.RequestRate, MaxConcurrency: p.MaxConcurrency, Ramp: p.Ramp}
 	before := len(b.problems)
 	switch a.Process {
 	case probes.Burst:
@@ -245,6 +249,10 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 		}
 		b.required(path, "max_concurrency", p.MaxConcurrency > 0)
 	case probes.Constant, probes.Poisson, probes.Gamma:
+		if p.Kind == string(probes.Sweep) {
+			a.Rate = highestRate(p)
+			break
+		}
 		if math.IsInf(p.RequestRate, 1) {
 			b.report(path+".request_rate", "must be finite for %s arrivals", a.Process)
 		}

@@ -85,6 +85,8 @@ func (r *reader) value(n *yaml.Node, f field, path string) (any, bool) {
 		return v, ok
 	case f.typ.Kind() == reflect.Map:
 		return r.mapping(n, f, path)
+	case f.typ.Kind() == reflect.Slice && f.typ.Elem().Kind() == reflect.Float64:
+		return r.numbers(n, f, path)
 	case f.typ.Kind() == reflect.Slice:
 		return r.words(n, f, path)
 	}
@@ -274,6 +276,22 @@ func (r *reader) words(n *yaml.Node, f field, path string) (any, bool) {
 		out = append(out, v.(string))
 	}
 	return out, true
+}
+
+// numbers reads a list of numbers.
+func (r *reader) numbers(n *yaml.Node, f field, path string) (any, bool) {
+	if n.Kind != yaml.SequenceNode {
+		r.problem(n, path, "must be a list, e.g. [1, 2], not a %s", kindName(n))
+		return nil, false
+	}
+	item := field{typ: f.typ.Elem(), tag: f.tag}
+	out := []float64{}
+	for _, c := range n.Content {
+		if v, ok := r.scalar(c, item, path); ok {
+			out = append(out, v.(float64))
+		}
+	}
+	return out, len(out) == len(n.Content)
 }
 
 // scalar reads one value. A problem quotes it as it is written in the file, with

@@ -106,6 +106,8 @@ func describe(f field) (string, field) {
 		return "mapping", field{typ: f.typ}
 	case f.typ.Kind() == reflect.Slice && f.tag.Get("enum") != "":
 		return "list of " + oneOf, field{}
+	case f.typ.Kind() == reflect.Slice && f.typ.Elem().Kind() == reflect.Float64:
+		return "list of numbers", field{}
 	case f.typ.Kind() == reflect.Slice:
 		return "list of names", field{}
 	case f.tag.Get("enum") != "":

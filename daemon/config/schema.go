@@ -124,24 +124,30 @@ type workload struct {
 }
 
 type probe struct {
-	Kind             string        `yaml:"kind" enum:"kind" doc:"Required. canary: a few requests often, judged over a window. load: a benchmark, judged by itself. replay: a trace at its own times. peak: the throughput ceiling, by doubling the workers of a closed loop. batch: one batch of equal requests at once."`
+	Kind             string        `yaml:"kind" enum:"kind" doc:"Required. canary: a few requests often, judged over a window. load: a benchmark, judged by itself. replay: a trace at its own times. peak: the throughput ceiling, by doubling the workers of a closed loop. batch: one batch of equal requests at once. sweep: rising rates, to find the one that the target can take."`
 	Every            time.Duration `yaml:"every" min:">0" doc:"Time between two starts. Without every and schedule the probe runs only when asked."`
 	Schedule         string        `yaml:"schedule" doc:"Cron expression of five fields, in place of every."`
 	Timezone         string        `yaml:"timezone" doc:"IANA name of the schedule's time zone; UTC when not written."`
 	AllowParallel    bool          `yaml:"allow_parallel" default:"false" doc:"Start although another probe is running on the target."`
 	Workload         string        `yaml:"workload" doc:"Required: name of a workload."`
-	NumPrompts       int           `yaml:"num_prompts" min:"1" doc:"Measured requests of a run. canary: 1, and with 2 or more, one after the other, the first and the second have series of their own (ttft_first, ttft_second); load needs it, or a duration; replay: all that the trace has; peak: of each step, at least 4 for each worker, 64 when neither is written."`
+	NumPrompts       int           `yaml:"num_prompts" min:"1" doc:"Measured requests of a run. canary: 1, and with 2 or more, one after the other, the first and the second have series of their own (ttft_first, ttft_second); load needs it, or a duration; replay: all that the trace has; peak: of each step, at least 4 for each worker, 64 when neither is written. sweep: of each step; what 60 residence times, the objectives and 1m need when neither is written."`
 	Repeats          int           `yaml:"repeats" min:"1" doc:"Run a load so many times, one after the other; its result is the median of them, number by number (load)."`
 	BatchSize        int           `yaml:"batch_size" min:"1" doc:"Requests of the batch (batch needs it)."`
 	StartConcurrency int           `yaml:"start_concurrency" min:"1" doc:"Workers of a peak's first step; 1 when not written, and max_concurrency for a single step (peak)."`
 	OfflineResult    string        `yaml:"offline_result" as:"path" doc:"Result file whose last throughput is that of the engine without a server (bench_offline_throughput, vllm bench throughput) or a peak of inferbeat, to compare with (load, peak)."`
-	Duration         time.Duration `yaml:"duration" min:">0" doc:"Stop sending and cut what is in flight after this time."`
+	Duration         time.Duration `yaml:"duration" min:">0" doc:"Stop sending and cut what is in flight after this time. sweep: how long each step sends; its requests are awaited."`
 	RequestRate      float64       `yaml:"request_rate" as:"rate" min:">0" doc:"Requests per second, or inf for all at once."`
 	Arrivals         string        `yaml:"arrivals" enum:"arrivals" doc:"How due times follow each other. poisson with a finite request_rate, burst with inf, gamma with burstiness or cv, closed with max_concurrency alone; a canary with none of these sends one after the other. trace takes the times of the dataset, and is what replay does."`
 	Burstiness       float64       `yaml:"burstiness" min:">0" doc:"Shape of gamma arrivals, as in vLLM: 1 is Poisson, smaller is burstier."`
 	CV               float64       `yaml:"cv" min:">0" doc:"Coefficient of variation of gamma arrivals, in place of burstiness: 1/sqrt(burstiness)."`
 	MaxConcurrency   int           `yaml:"max_concurrency" min:"1" doc:"Most requests in flight; workers of a closed loop; the most that a peak, which needs it, may double up to. No bound when not written."`
-	Warmup           warmup        `yaml:"warmup" scalar:"duration" doc:"Load before the measurement, counted apart: a duration, or a mapping. load, peak: 1 request; batch: as many as the batch; canary: none."`
+	Ramp             time.Duration `yaml:"ramp" min:">0" doc:"Time in which request_rate rises from 0 in a straight line. What is sent in it counts as everything does; the steady-state figures leave it out."`
+	Rates            []float64     `yaml:"rates" as:"rate" min:">0" doc:"Rates of a sweep, rising, at most 16. Without them it searches: doubling, then halving the bracket, beginning at its last result."`
+	StartRate        float64       `yaml:"start_rate" min:">0" doc:"First rate of a search; the one at which one request follows the other when not written."`
+	MaxRate          float64       `yaml:"max_rate" min:">0" doc:"Highest rate of a search; max_rate of the environment holds besides."`
+	MaxSteps         int           `yaml:"max_steps" min:"1" doc:"Most steps of a search, at most 16."`
+	SLO              sweepSLO      `yaml:"slo" doc:"Objectives of a sweep in short: a bound that a percentile may not exceed, so that failed requests and those above it are at most 1, 5 or 10 %. slos can stand in its place."`
+	Warmup           warmup        `yaml:"warmup" scalar:"duration" doc:"Load before the measurement, counted apart: a duration, or a mapping. load, peak: 1 request; batch: as many as the batch; canary: none; sweep: before each step, 3 times the 95th percentile of the residence time."`
 	Timeouts         timeouts      `yaml:"timeouts" doc:"Bounds of one request; 0 is no bound. A target's own win over a probe's. canary: connect 5s, first_token 30s, idle 1m, total 2m; load: connect 10s, first_token 5m, idle 6m, total 30m."`
 	SLOs             named[slo]    `yaml:"slos" doc:"Promises about single requests: a list, merged by name, of at most 8."`
 	Limits           limits        `yaml:"limits" enum:"signal" doc:"Promises about statistics of a result, by signal."`
@@ -178,6 +184,19 @@ type slo struct {
 	TTFT      time.Duration `yaml:"ttft" min:">0" doc:"Bound of the time to the first token."`
 	TPOT      time.Duration `yaml:"tpot" min:">0" doc:"Bound of the time per output token."`
 	E2E       time.Duration `yaml:"e2e" min:">0" doc:"Bound of the time to the last token."`
+}
+
+type sweepSLO struct {
+	TTFT sloTails `yaml:"ttft" scalar:"p99" doc:"Time to the first token."`
+	TPOT sloTails `yaml:"tpot" scalar:"p99" doc:"Time per output token."`
+	E2E  sloTails `yaml:"e2e" scalar:"p99" doc:"Time to the last token."`
+}
+
+// sloTails are the bounds of one signal; a bare value is the p99.
+type sloTails struct {
+	P90 time.Duration `yaml:"p90" min:">0" doc:"90th percentile."`
+	P95 time.Duration `yaml:"p95" min:">0" doc:"95th percentile."`
+	P99 time.Duration `yaml:"p99" min:">0" doc:"99th percentile, what a bare value means."`
 }
 
 type limits map[string]signalLimits

@@ -213,6 +213,7 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 			continue
 		}
 		p := b.doc.Probes[name]
+		spec = within(spec, env)
 		pair := Pair{Target: out, Spec: spec}
 		pair.Target.Timeouts = probes.Timeouts(b.overlay(p.Timeouts, t.Timeouts, path+".timeouts"))
 		b.cfg.pairs = append(b.cfg.pairs, pair)
@@ -254,6 +255,8 @@ func checkPair(spec probes.Spec, every time.Duration, env Environment, over func
 	}
 	paced := a.Process == probes.Constant || a.Process == probes.Poisson || a.Process == probes.Gamma
 	switch limit := env.MaxRate; {
+	case spec.Kind == probes.Sweep:
+		checkSweepRate(spec, env, over)
 	case limit == 0:
 	case paced && a.Rate > limit:
 		over("request_rate %v, max_rate is %v", a.Rate, limit)
@@ -302,6 +305,14 @@ func tokensPerDay(spec probes.Spec, every time.Duration, perRequest float64, env
 		return 0
 	}
 	rate, known := spec.Arrivals.Rate, spec.Arrivals.Rate > 0 && !math.IsInf(spec.Arrivals.Rate, 1)
+	if spec.Kind == probes.Sweep {
+		requests, bounded := sweepRequests(spec)
+		if !bounded || perRequest == 0 {
+			over("its tokens are not bounded, tokens_per_day is %d: set num_prompts, warmup.requests, lengths, and rates or max_steps", env.TokensPerDay)
+			return 0
+		}
+		return math.Ceil(requests) * perRequest * max(1, float64(day)/float64(every))
+	}
 	requests := float64(spec.MostRequests() + spec.Warmup.Requests + questions(spec))
 	if spec.Requests == 0 {
 		requests += rate * spec.Duration.Seconds()

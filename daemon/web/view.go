@@ -101,6 +101,9 @@ func newRow(p *probes.PairStatus, now time.Time) row {
 	if p.Result != nil {
 		fillResult(&r, p.Result)
 	}
+	if p.Result != nil && p.Kind == probes.Sweep {
+		fillSweep(&r, p.Result)
+	}
 	// The last run speaks before the standing result: a target that has just
 	// gone down must not look well because of what it did before.
 	if p.Last != nil && (p.Last.Result == probes.RunFailed || p.Last.Result == probes.RunInvalid) {
@@ -129,6 +132,19 @@ func fillResult(r *row, res *probes.Result) {
 	}
 	if v, ok := s.SuccessRatio.Get(); ok {
 		r.Success = percent(v)
+	}
+}
+
+// fillSweep shows the capacity where other kinds show their throughput.
+func fillSweep(r *row, res *probes.Result) {
+	r.Samples = strconv.Itoa(res.Summary.Requests)
+	c := &res.Capacity
+	rate, ok := c.Rate.Get()
+	switch {
+	case ok && c.Bracketed:
+		r.Output = number(rate) + " req/s"
+	case ok:
+		r.Output = "≥ " + number(rate) + " req/s"
 	}
 }
 
@@ -239,6 +255,17 @@ type resultJSON struct {
 	OutputThroughput probes.Optional[float64] `json:"output_tokens_per_second"`
 	Requests         int                      `json:"requests"`
 	Completed        int                      `json:"completed"`
+	Capacity         *capacityJSON            `json:"capacity,omitempty"`
+}
+
+// capacityJSON is what a sweep found, in requests per second.
+type capacityJSON struct {
+	Rate      probes.Optional[float64] `json:"rate"`
+	Low       probes.Optional[float64] `json:"low"`
+	High      probes.Optional[float64] `json:"high"`
+	Safe      probes.Optional[float64] `json:"safe"`
+	Bracketed bool                     `json:"bracketed"`
+	Objective string                   `json:"objective"`
 }
 
 func newPairsJSON(pairs []probes.PairStatus) []pairJSON {
@@ -260,6 +287,9 @@ func newPairsJSON(pairs []probes.PairStatus) []pairJSON {
 				CompletedAt: r.CompletedAt, Verdict: r.Verdict, Validity: r.Validity, Traps: r.Traps,
 				SuccessRatio: r.Summary.SuccessRatio, OutputThroughput: r.Summary.OutputThroughput,
 				Requests: r.Summary.Requests, Completed: r.Summary.Completed,
+			}
+			if c := r.Capacity; p.Kind == probes.Sweep {
+				j.Result.Capacity = &capacityJSON{c.Rate, c.Low, c.High, c.Safe, c.Bracketed, c.Objective}
 			}
 			j.Latency = map[probes.Signal]*probes.Distribution{}
 			for signal, d := range r.Summary.Latency {

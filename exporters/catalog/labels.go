@@ -22,6 +22,8 @@ const (
 	LabelSeverity = "severity"
 	LabelState    = "state"
 	LabelSink     = "sink"
+	LabelStep     = "step"
+	LabelBound    = "bound"
 	LabelLevel    = "level"
 )
 
@@ -73,6 +75,9 @@ var labels = []Label{
 	{LabelSLO, "Name of an objective of the probe.", nil},
 	{LabelSeverity, "Severity of a limit.", []string{"info", "warning", "critical"}},
 	{LabelState, "State of targets.", []string{"active", "paused", "draining", "rejected"}},
+	{LabelStep, "Step of a sweep in the order of rates; the rate is a value, because a search picks any.",
+		[]string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"}},
+	{LabelBound, "End of a 95 % interval.", []string{"low", "high"}},
 	{LabelSink, "Exporter inside the daemon.", nil},
 	{LabelLevel, "Level of a log line.", []string{"debug", "info", "warn", "error"}},
 }

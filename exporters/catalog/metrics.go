@@ -18,7 +18,7 @@ var (
 	bucketsSchedule   = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300}
 )
 
-var metrics = slices.Concat(requestMetrics, resultMetrics, lifecycleMetrics, daemonMetrics)
+var metrics = slices.Concat(requestMetrics, resultMetrics, sweepMetrics, lifecycleMetrics, daemonMetrics)
 
 // requestMetrics leave warm-up requests out, except for their own counter.
 var requestMetrics = []Metric{
@@ -99,6 +99,29 @@ func result(name string, better Better, help string, extra ...string) Metric {
 
 func alphaResult(name string, better Better, help string) Metric {
 	return row(Metric{Name: name, Kind: Gauge, Stability: Alpha, Help: help, Labels: identity, Updated: OnResult, Staleness: WithResult, Better: better})
+}
+
+// sweepMetrics are what a sweep publishes in place of a result: it overloads on
+// purpose, and must not trip alerts on latency.
+var sweepMetrics = []Metric{
+	sweep(CapacityKnee, Higher, "Highest request rate that kept every objective in the last sweep: where the share of requests over one of them reaches what it allows."),
+	sweep(CapacityInterval, Neither, "95 % interval of the knee over fresh traces; an end that the sweep could not tell is absent.", LabelBound),
+	sweep(CapacitySafe, Higher, "Request rate that one replica may take: knee times headroom."),
+	row(Metric{Name: CapacityHeadroom, Kind: Gauge, Stability: Alpha, Labels: identity, Updated: OnConfig, Staleness: WithPair,
+		Help: "Factor from knee to safe capacity."}),
+	sweep(CapacityBracketed, Neither, "1 if the sweep went past the knee, 0 if the knee is a lower bound."),
+	sweep(CapacitySuspect, Lower, "1 if the last sweep is only shown with reasons to doubt it, else 0."),
+	sweep(CapacityTimestamp, Neither, "Unix time at which the last sweep was complete."),
+	sweep(SweepOffered, Neither, "Offered request rate at a step of the last sweep.", LabelStep),
+	sweep(SweepAchieved, Neither, "Achieved request rate at a step of the last sweep.", LabelStep),
+	sweep(SweepOutputTokens, Higher, "Output token rate at a step of the last sweep, in its steady state where there was one.", LabelStep),
+	sweep(SweepTTFTp99, Lower, "p99 time from due to first token at a step of the last sweep.", LabelStep),
+	sweep(SweepTPOTMean, Lower, "Mean time per output token at a step of the last sweep.", LabelStep),
+	sweep(SweepQueue, Lower, "Mean number of requests waiting in the server at a step of the last sweep.", LabelStep),
+}
+
+func sweep(name string, better Better, help string, extra ...string) Metric {
+	return row(Metric{Name: name, Kind: Gauge, Stability: Alpha, Help: help, Labels: pair(extra...), Updated: OnResult, Staleness: WithResult, Better: better})
 }
 
 var lifecycleMetrics = []Metric{

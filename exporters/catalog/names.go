@@ -55,6 +55,21 @@ const (
 	ResultOfflineGap                = "inferbeat_offline_online_throughput_gap_ratio"
 	ResultSuspect                   = "inferbeat_result_suspect"
 
+	// Capacity and the curve of the last sweep.
+	CapacityKnee      = "inferbeat_capacity_knee_requests_per_second"
+	CapacityInterval  = "inferbeat_capacity_interval_requests_per_second"
+	CapacitySafe      = "inferbeat_capacity_safe_requests_per_second"
+	CapacityHeadroom  = "inferbeat_capacity_headroom_ratio"
+	CapacityBracketed = "inferbeat_capacity_knee_bracketed"
+	CapacitySuspect   = "inferbeat_capacity_suspect"
+	CapacityTimestamp = "inferbeat_capacity_timestamp_seconds"
+	SweepOffered      = "inferbeat_sweep_offered_requests_per_second"
+	SweepAchieved     = "inferbeat_sweep_achieved_requests_per_second"
+	SweepOutputTokens = "inferbeat_sweep_output_tokens_per_second"
+	SweepTTFTp99      = "inferbeat_sweep_ttft_p99_seconds"
+	SweepTPOTMean     = "inferbeat_sweep_tpot_mean_seconds"
+	SweepQueue        = "inferbeat_sweep_queue_requests"
+
 	// Run lifecycle, SLO and limits.
 	Runs                   = "inferbeat_runs_total"
 	RunSkips               = "inferbeat_run_skips_total"

@@ -70,7 +70,7 @@ type line struct {
 	Tag               *string  `json:"tag"`
 	Backend           string   `json:"backend"`
 	DatasetName       string   `json:"dataset_name"`
-	RequestRate       any      `json:"request_rate"` // a number, or the word trace
+	RequestRate       any      `json:"request_rate"` // a number, the word trace, or null for a sweep
 	MaxConcurrency    *int     `json:"max_concurrency"`
 	ShareGPTOutputLen *int     `json:"sharegpt_output_len"`
 	RandomInputLen    *int     `json:"random_input_len"`
@@ -129,6 +129,23 @@ type line struct {
 
 type optional = probes.Optional[int]
 
+// Lines writes the run as lines: one, and for a sweep one of each step before it.
+func Lines(run *probes.Run, o Options) ([]byte, error) {
+	var out []byte
+	for i := range run.Steps {
+		line, err := Encode(run.StepRun(i), o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, line...), '\n')
+	}
+	line, err := Encode(run, o)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(out, line...), '\n'), nil
+}
+
 // Encode writes the run as one line of JSON without a line end.
 func Encode(run *probes.Run, o Options) ([]byte, error) {
 	var l any = layOut(run, o)
@@ -183,16 +200,15 @@ func newLine(run *probes.Run, o Options) *line {
 }
 
 // requestRate is inf in a closed loop too: bench_serving knows it as a burst
-// behind a concurrency limit.
+// behind a concurrency limit. A sweep as a whole has none.
 func requestRate(a probes.Arrivals) any {
-	if a.Process == probes.FromTrace {
+	switch {
+	case a.Process == probes.FromTrace:
 		return "trace"
-	}
-	if !a.OpenLoop() {
+	case !a.OpenLoop():
 		return number(math.Inf(1))
-	}
-	if a.Rate == 0 { // at the times of a trace
-		return number(math.NaN())
+	case a.Rate == 0:
+		return nil
 	}
 	return number(a.Rate)
 }

@@ -63,11 +63,10 @@ func (f *File) Export(_ context.Context, e probes.Event) error {
 }
 
 func (f *File) append(run *probes.Run) (err error) {
-	data, err := Encode(run, f.opts.Encode)
+	data, err := Lines(run, f.opts.Encode)
 	if err != nil {
 		return err
 	}
-	data = append(data, '\n')
 	if err := f.rotate(int64(len(data))); err != nil {
 		return fmt.Errorf("rotate result file: %w", err)
 	}

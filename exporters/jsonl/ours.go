@@ -44,6 +44,7 @@ type ours struct {
 	Goodput       *number            `json:"goodput"`
 	SLOAttainment map[string]number  `json:"slo_attainment"`
 	Latency       map[string]latency `json:"latency_seconds"`
+	Steady        *steady            `json:"steady_state"`
 
 	InputSource    *string       `json:"input_token_source"`
 	OutputSource   *string       `json:"output_token_source"`
@@ -64,6 +65,8 @@ type ours struct {
 	Repeats *repeats `json:"repeats"`
 	Offline *offline `json:"offline"`
 	Parts   []part   `json:"parts,omitempty"`
+
+	Sweep *sweep `json:"sweep,omitempty"`
 
 	Details *ourDetails `json:"details,omitempty"`
 }
@@ -95,6 +98,26 @@ type arrivals struct {
 	Rate           *number `json:"rate"`
 	CV             *number `json:"cv"`
 	MaxConcurrency *int    `json:"max_concurrency"`
+	RampSeconds    *number `json:"ramp_seconds,omitempty"`
+}
+
+// steady is the run without its ramp and its drain; instants are seconds from the
+// run's start.
+type steady struct {
+	Start             number  `json:"start"`
+	End               number  `json:"end"`
+	Completed         int     `json:"completed"`
+	RequestThroughput *number `json:"request_throughput"`
+	OutputThroughput  *number `json:"output_throughput"`
+}
+
+func newSteady(s *probes.SteadyState) *steady {
+	start, ok := s.Start.Get()
+	if !ok {
+		return nil
+	}
+	end, _ := s.End.Get()
+	return &steady{number(start.Seconds()), number(end.Seconds()), s.Completed, known(s.RequestThroughput), known(s.OutputThroughput)}
 }
 
 // latency is a distribution in strict JSON.
@@ -148,7 +171,7 @@ func newOurs(run *probes.Run, version string) ours {
 		CachedTokens: s.CachedTokens, Connections: countConnections(run.Records),
 	}
 	o.AcceptSource, o.CacheHit, o.TTFTExcess = text(string(s.AcceptSource)), known(s.CacheHitRatio()), known(s.TTFTExcess())
-	o.Server = newServer(run)
+	o.Server, o.Steady, o.Sweep = newServer(run), newSteady(&s.Steady), newSweep(run)
 	o.Client = newClient(&s.Client)
 	o.Batch = newBatch(s.Batch)
 	o.Answer = text(string(s.Answer))
@@ -247,11 +270,14 @@ type part struct {
 
 func newArrivals(a probes.Arrivals) arrivals {
 	out := arrivals{Process: string(a.Process), MaxConcurrency: positive(a.MaxConcurrency)}
-	if a.OpenLoop() && a.Process != probes.FromTrace {
+	if a.OpenLoop() && a.Process != probes.FromTrace && a.Rate > 0 {
 		out.Rate = new(number(a.Rate))
 	}
 	if a.Process == probes.Gamma {
 		out.CV = new(number(a.CV))
+	}
+	if a.Ramp > 0 {
+		out.RampSeconds = new(number(a.Ramp.Seconds()))
 	}
 	return out
 }

@@ -1,8 +1,16 @@
 package prom
 
 import (
+	"strings"
+
 	"github.com/inferbeat/inferbeat/exporters/catalog"
 	"github.com/inferbeat/inferbeat/probes"
+)
+
+// Only sweeps have these.
+const (
+	capacityPrefix = "inferbeat_capacity_"
+	sweepPrefix    = "inferbeat_sweep_"
 )
 
 // EstimateSeries says how many series the pairs will show once every one of them
@@ -10,9 +18,14 @@ import (
 func EstimateSeries(pairs []probes.PairStatus, mode HistogramMode) int {
 	show := mode.forms(len(pairs))
 	targets, probesSeen := map[probes.Pair]bool{}, map[string]bool{}
-	perPair, perTarget, perProbe := 0, 1, 1 // the info series of targets and probes
+	// A sweep shows its own results in place of those of other kinds.
+	perPair, perResult, perSweep, perTarget, perProbe := 0, 0, 0, 1, 1 // the info series of targets and probes
 	for _, m := range catalog.All() {
 		switch {
+		case m.PerPair() && strings.HasPrefix(m.Name, sweepPrefix), m.PerPair() && strings.HasPrefix(m.Name, capacityPrefix):
+			perSweep += seriesOf(m, show)
+		case m.PerPair() && m.Staleness == catalog.WithResult:
+			perResult += seriesOf(m, show)
 		case m.PerPair():
 			perPair += seriesOf(m, show)
 		case m.HasLabel(catalog.LabelTarget) && m.Kind == catalog.Histogram:
@@ -25,6 +38,11 @@ func EstimateSeries(pairs []probes.PairStatus, mode HistogramMode) int {
 	for i := range pairs {
 		p := &pairs[i]
 		n += perPair + len(p.Spec.Limits)
+		if p.Kind == probes.Sweep {
+			n += perSweep - len(p.Spec.SLOs) // attainment is no property of a sweep
+		} else {
+			n += perResult
+		}
 		for j := range p.Spec.SLOs {
 			n += 3 + len(p.Spec.SLOs[j].Bounds) // objective, window, attainment, limits
 			if p.Kind.Continuous() {
@@ -63,6 +81,8 @@ func seriesOf(m catalog.Metric, show forms) int {
 		catalog.LabelReason:  len(probes.SkipReasons),
 		catalog.LabelPhase:   3,
 		catalog.LabelSignal:  len(resultSignals),
+		catalog.LabelStep:    probes.MaxSweepSteps,
+		catalog.LabelBound:   2,
 		catalog.LabelStat:    stats,
 	} {
 		if m.HasLabel(name) {

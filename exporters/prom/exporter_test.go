@@ -714,7 +714,10 @@ func full(t *testing.T, change func(*Options)) *stage {
 		Accelerator: "H200", Weights: "llama-3-8b", Incarnation: "917",
 	}}
 	st.Result = result(epoch)
-	s := newStage(t, change, st)
+	sweep := swept()
+	sweep.LastStart, sweep.LastCompletion, sweep.LastSuccess, sweep.NextStart = epoch, epoch, epoch, epoch
+	sweep.Last, sweep.Interval, sweep.Spec.StaleAfter, sweep.Registered = st.Last, st.Interval, st.Spec.StaleAfter, st.Registered
+	s := newStage(t, change, st, sweep)
 	lag := NewLoopLag()
 	lag.Observe(0)
 	lag.Observe(30 * time.Millisecond)
@@ -909,6 +912,13 @@ func TestSeriesAreCounted(t *testing.T) {
 func TestEstimateIsWhatAFullPairShows(t *testing.T) {
 	for _, mode := range HistogramModes {
 		s := full(t, func(o *Options) { o.Histograms = mode })
+		curve := &s.statuses[1].Result.Steps // of the sweep: as long as it can be
+		step := (*curve)[0]
+		*curve = nil
+		for rate := 1.0; rate <= probes.MaxSweepSteps; rate++ {
+			*curve = append(*curve, step)
+			(*curve)[len(*curve)-1].Rate = rate
+		}
 		families, err := s.Gather()
 		if err != nil {
 			t.Fatal(err)

@@ -25,7 +25,10 @@ func (e *Exporter) addStatuses(b *builder, statuses []probes.PairStatus) {
 		ids := e.identity(s.Pair)
 		e.addLifecycle(b, s, ids)
 		e.addObjectives(b, s, ids)
-		if s.Result != nil {
+		switch {
+		case s.Kind == probes.Sweep:
+			e.addSweep(b, s, ids)
+		case s.Result != nil:
 			e.addResult(b, s.Result, ids)
 		}
 		// Two series for one probe would break every join on it.
@@ -198,10 +201,10 @@ func probeFacts(name string, spec *probes.Spec) []*dto.LabelPair {
 	}
 }
 
-// rateText is empty in a closed loop and in a trace, which have no rate of their own.
+// rateText is empty where there is no one rate: in a closed loop, a trace and a sweep.
 func rateText(a probes.Arrivals) string {
 	switch {
-	case !a.OpenLoop() || a.Process == probes.FromTrace:
+	case !a.OpenLoop() || a.Process == probes.FromTrace || a.Rate == 0: // a sweep has one in each step
 		return ""
 	case math.IsInf(a.Rate, 1):
 		return "inf"

@@ -48,6 +48,7 @@ func (p *printer) inferbeat(run *probes.Run) {
 	p.latency("TTFT from due", s.Distribution(probes.TTFTFromDue), benchStats...)
 	p.rule("Chunk Gap", '-')
 	p.latency("chunk gap", s.Distribution(probes.ChunkGap), append(benchStats, probes.StatMax)...)
+	p.steady(s)
 	p.tokens(s)
 	p.server(run)
 	p.speculation(s)
@@ -261,6 +262,21 @@ func connections(records []probes.Record) (fresh, reused, reopened probes.Option
 		}
 	}
 	return probes.Known(n[0]), probes.Known(n[1]), probes.Known(n[2])
+}
+
+// steady prints the throughput between the ramp and the drain, beside that of the
+// whole run in the first block. It is left out for a run that has no such part.
+func (p *printer) steady(s *probes.Summary) {
+	start, ok := s.Steady.Start.Get()
+	if !ok {
+		return
+	}
+	end, _ := s.Steady.End.Get()
+	p.rule("Steady State", '-')
+	p.row("From, to (s):", decimals(start.Seconds())+" to "+decimals(end.Seconds()))
+	p.count("Requests completed:", s.Steady.Completed)
+	p.optional("Request throughput (req/s):", s.Steady.RequestThroughput)
+	p.optional("Output token throughput (tok/s):", s.Steady.OutputThroughput)
 }
 
 func (p *printer) tokens(s *probes.Summary) {

@@ -7,6 +7,9 @@
 // by outcome, the n behind each series, how well the client kept its own
 // schedule, connections, what the server says about itself, and validity, verdict and traps with their reasons.
 //
+// A sweep has another form: a table of its steps, what they say about the capacity,
+// and the curve as a drawing of characters.
+//
 // What is unknown prints as n/a, never as 0.
 package report
 
@@ -27,11 +30,15 @@ const (
 	unknown   = "n/a"
 )
 
-// Text writes both blocks in one write.
+// Text writes both blocks, or the sweep, in one write.
 func Text(w io.Writer, run *probes.Run) error {
 	var p printer
-	p.benchServing(run)
-	p.inferbeat(run)
+	if run.Spec.Kind == probes.Sweep {
+		p.sweep(run)
+	} else {
+		p.benchServing(run)
+		p.inferbeat(run)
+	}
 	if _, err := io.WriteString(w, p.String()); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}

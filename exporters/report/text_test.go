@@ -141,6 +141,8 @@ func goodRun() *probes.Run {
 					ThrottledPeriods: probes.Known(2), Throttled: probes.Known(15 * time.Millisecond), DescriptorRoom: probes.Known(1048000), PortRoom: probes.Known(28001),
 				},
 			},
+			Steady: probes.SteadyState{Start: probes.Known(1600 * ms), End: probes.Known(24875 * ms), Completed: 184,
+				RequestThroughput: probes.Known(7.905), OutputThroughput: probes.Known(1011.8)},
 			Server: probes.ServerSummary{
 				AcceptLength: probes.Known(2.75), AcceptSource: probes.AcceptCounters, AcceptanceRatio: probes.Known(0.58333), PerPosition: []float64{0.9, 0.6, 0.25},
 				PrefixCache: probes.PrefixCache{HitRatio: probes.Known(0.012), Tiers: map[string]float64{"host": 0.002, "device": 0.01}},
@@ -250,6 +252,7 @@ func impossibleRun() *probes.Run {
 func TestGolden(t *testing.T) {
 	for name, run := range map[string]*probes.Run{
 		"good": goodRun(), "repeats": repeatedRun(), "batch": batchRun(), "all_failed": failedRun(), "interrupted": interruptedRun(), "impossible": impossibleRun(),
+		"sweep": sweptRun(), "sweep_cut": cutSweep(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join("testdata", name+".golden.txt")

@@ -59,6 +59,12 @@ func Validate(a probes.Arrivals) error {
 		errs = append(errs, fmt.Errorf(
 			"cv: must be from 0 (constant) to %d, is %v; a burstiness b is cv 1/sqrt(b) and must be positive", MaxCV, a.CV))
 	}
+	switch paced := a.Process != probes.Burst && a.Process != probes.ClosedLoop && a.Process != probes.FromTrace; {
+	case a.Ramp < 0:
+		errs = append(errs, fmt.Errorf("ramp: must not be negative, is %v", a.Ramp))
+	case a.Ramp > 0 && !paced:
+		errs = append(errs, fmt.Errorf("ramp: %s arrivals have no rate that could rise; choose constant, poisson or gamma", a.Process))
+	}
 	switch {
 	case a.MaxConcurrency < 0:
 		errs = append(errs, fmt.Errorf("max_concurrency: must not be negative, is %d", a.MaxConcurrency))
@@ -116,6 +122,10 @@ func validateRate(a probes.Arrivals) error {
 // for that before it returns.
 //
 // The same seed at another rate gives the same gaps, divided by that rate.
+//
+// A ramp stretches the first gaps: the running sum counts requests, and [due] says
+// when so many are wanted. The sequence of gaps stays what it is.
+//
 // Offsets beyond the range of [time.Duration] stay at its maximum.
 func Offsets(a probes.Arrivals, n int, seed int64) iter.Seq[time.Duration] {
 	switch {
@@ -124,16 +134,16 @@ func Offsets(a probes.Arrivals, n int, seed int64) iter.Seq[time.Duration] {
 	case a.Process == probes.Burst || n < 0:
 		return zeros(n)
 	case isConstant(a):
-		return constant(a.Rate, n)
+		return constant(a, n)
 	}
 	cv := 1.0
 	if a.Process == probes.Gamma {
 		cv = a.CV
 	}
 	if n == 0 {
-		return free(a.Rate, cv, seed)
+		return free(a, cv, seed)
 	}
-	return scaled(a.Rate, cv, n, seed)
+	return scaled(a, cv, n, seed)
 }
 
 func isConstant(a probes.Arrivals) bool {
@@ -150,23 +160,35 @@ func zeros(n int) iter.Seq[time.Duration] {
 	}
 }
 
-func constant(rate float64, n int) iter.Seq[time.Duration] {
+func constant(a probes.Arrivals, n int) iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		for i := 0; n == 0 || i < n; i++ {
-			if !yield(constantDue(i, rate)) {
+			if !yield(due(a, float64(i))) {
 				return
 			}
 		}
 	}
 }
 
-func constantDue(i int, rate float64) time.Duration { return nanoseconds(float64(i) * 1e9 / rate) }
+// due is when a cumulative number of requests is wanted. While the rate rises from
+// 0 their number grows with the square of time; after a ramp of length r everything
+// is r/2 later than without one.
+func due(a probes.Arrivals, requests float64) time.Duration {
+	ramp := float64(a.Ramp)
+	if a.Ramp == 0 {
+		return nanoseconds(requests * 1e9 / a.Rate)
+	}
+	if requests < a.Rate*ramp/2/1e9 {
+		return nanoseconds(math.Sqrt(2 * ramp * requests * 1e9 / a.Rate))
+	}
+	return nanoseconds(requests*1e9/a.Rate + ramp/2)
+}
 
 // free yields the running sum of the gaps as they fall.
-func free(rate, cv float64, seed int64) iter.Seq[time.Duration] {
+func free(a probes.Arrivals, cv float64, seed int64) iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		gaps := newUnitGaps(cv, seed)
-		for sum := 0.0; yield(nanoseconds(sum * 1e9 / rate)); {
+		for sum := 0.0; yield(due(a, sum)); {
 			sum += gaps.next()
 		}
 	}
@@ -175,7 +197,7 @@ func free(rate, cv float64, seed int64) iter.Seq[time.Duration] {
 // scaled yields each running sum as a share of the whole. The gaps are drawn
 // twice, once for the whole and once for the sums, which costs less than
 // keeping them.
-func scaled(rate, cv float64, n int, seed int64) iter.Seq[time.Duration] {
+func scaled(a probes.Arrivals, cv float64, n int, seed int64) iter.Seq[time.Duration] {
 	total := 0.0
 	gaps := newUnitGaps(cv, seed)
 	for range n - 1 {
@@ -191,7 +213,7 @@ func scaled(rate, cv float64, n int, seed int64) iter.Seq[time.Duration] {
 			} else if total > 0 {
 				share = sum / total
 			}
-			if !yield(nanoseconds(share * float64(n-1) * 1e9 / rate)) {
+			if !yield(due(a, share*float64(n-1))) {
 				return
 			}
 			sum += gaps.next()
@@ -212,8 +234,8 @@ func nanoseconds(ns float64) time.Duration {
 // a run of n requests (0: no bound) and a length of d (0: no bound). A request
 // due at d or later is not asked.
 //
-// The span is d or count/rate, whichever is shorter, so that count/span is the
-// offered rate: the last request owns a gap like every other. A burst has no
+// The span is d or count/rate (later by half a ramp), whichever is shorter, so that
+// count/span is the offered rate: the last request owns a gap like every other. A burst has no
 // span, nor has a closed loop or a trace, whose count is n or, when only d bounds
 // it, unknown and given as 0. A run without any bound has neither.
 func Planned(a probes.Arrivals, n int, d time.Duration, seed int64) (count int, span time.Duration) {
@@ -223,23 +245,23 @@ func Planned(a probes.Arrivals, n int, d time.Duration, seed int64) (count int, 
 	case a.Process == probes.Burst || a.Process == probes.ClosedLoop || a.Process == probes.FromTrace:
 		return n, 0
 	case d == 0:
-		return n, constantDue(n, a.Rate)
+		return n, due(a, float64(n))
 	case isConstant(a):
 		limit := n
 		if n == 0 {
 			limit = math.MaxInt
 		}
-		count = sort.Search(limit, func(i int) bool { return constantDue(i, a.Rate) >= d })
+		count = sort.Search(limit, func(i int) bool { return due(a, float64(i)) >= d })
 	default:
-		for due := range Offsets(a, n, seed) {
-			if due >= d {
+		for offset := range Offsets(a, n, seed) {
+			if offset >= d {
 				break
 			}
 			count++
 		}
 	}
 	if count == n {
-		return count, min(d, constantDue(n, a.Rate))
+		return count, min(d, due(a, float64(n)))
 	}
 	return count, d
 }

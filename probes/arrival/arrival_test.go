@@ -312,7 +312,7 @@ func checkOffsets(t interface{ Fatalf(string, ...any) }, a probes.Arrivals, n in
 	}
 	want := time.Duration(0)
 	if a.Process != probes.Burst {
-		want = constantDue(n-1, a.Rate)
+		want = due(probes.Arrivals{Rate: a.Rate}, float64(n-1))
 	}
 	if got[n-1] != want {
 		t.Fatalf("last of %d is due at %v, want %v", n, got[n-1], want)
@@ -476,5 +476,84 @@ func BenchmarkOffsets(b *testing.B) {
 				next()
 			}
 		})
+	}
+}
+
+func ramped(a probes.Arrivals, ramp time.Duration) probes.Arrivals {
+	a.Ramp = ramp
+	return a
+}
+
+// At 10 a second after a ramp of 4 s, 20 requests are wanted by its end: the first
+// one at once, the 5th after half of it.
+func TestRamp(t *testing.T) {
+	got := take(Offsets(ramped(constantRate(10), 4*time.Second), 41, 1), 0)
+	for i, want := range map[int]time.Duration{
+		0: 0, 5: 2 * time.Second, 20: 4 * time.Second, 21: 4100 * time.Millisecond, 30: 5 * time.Second, 40: 6 * time.Second,
+	} {
+		if got[i] != want {
+			t.Errorf("request %d is due at %v, want %v", i, got[i], want)
+		}
+	}
+}
+
+// A ramp moves due times and leaves the sequence of gaps alone: undone, it gives the
+// trace without it.
+func TestRampKeepsTheTrace(t *testing.T) {
+	const rate, ramp = 7.0, 3.0
+	for _, n := range []int{0, 200} {
+		for _, a := range []probes.Arrivals{poisson(rate), gamma(rate, 2), constantRate(rate)} {
+			plain := take(Offsets(a, n, 5), 200)
+			for i, at := range take(Offsets(ramped(a, ramp*1e9), n, 5), 200) {
+				s := at.Seconds()
+				requests := rate * (s - ramp/2)
+				if s < ramp {
+					requests = rate * s * s / (2 * ramp)
+				}
+				if want := plain[i].Seconds() * rate; math.Abs(requests-want) > 1e-6 {
+					t.Fatalf("%s, n=%d: request %d is due when %v requests are wanted, want %v", a.Process, n, i, requests, want)
+				}
+			}
+		}
+	}
+}
+
+func TestRampIsPlanned(t *testing.T) {
+	a := ramped(constantRate(10), 4*time.Second)
+	for _, tt := range []struct {
+		n     int
+		d     time.Duration
+		count int
+		span  time.Duration
+	}{
+		{40, 0, 40, 6 * time.Second},
+		{0, 6 * time.Second, 40, 6 * time.Second},
+		{0, 2 * time.Second, 5, 2 * time.Second},
+		{5, time.Minute, 5, 2 * time.Second},
+	} {
+		if count, span := Planned(a, tt.n, tt.d, 1); count != tt.count || span != tt.span {
+			t.Errorf("Planned(%d, %v) = %d over %v, want %d over %v", tt.n, tt.d, count, span, tt.count, tt.span)
+		}
+	}
+}
+
+func TestValidateRamp(t *testing.T) {
+	closed := probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 1, Ramp: time.Second}
+	for _, tt := range []struct {
+		a    probes.Arrivals
+		want string
+	}{
+		{ramped(poisson(1), time.Second), ""},
+		{ramped(poisson(1), -time.Second), "ramp: must not be negative, is -1s"},
+		{closed, "ramp: closed arrivals have no rate that could rise; choose constant, poisson or gamma"},
+		{probes.Arrivals{Process: probes.Burst, Ramp: time.Second}, "ramp: burst arrivals have no rate that could rise; choose constant, poisson or gamma"},
+	} {
+		got := ""
+		if err := Validate(tt.a); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("Validate(%+v) = %q, want %q", tt.a, got, tt.want)
+		}
 	}
 }

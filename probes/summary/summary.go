@@ -88,6 +88,7 @@ func Summarize(in Input) probes.Summary {
 	if in, out, ok := both(s.InputThroughput, s.OutputThroughput); ok {
 		s.TotalThroughput = probes.Known(in + out)
 	}
+	s.Steady = steady(&s, in)
 	judgeRequests(&s, in, window)
 	s.Batch = batchTimes(in.Spec, in.Records)
 	return s

@@ -84,6 +84,7 @@ const (
 	Coalesced          = "coalesced"
 	RepeatsLost        = "repeats_lost"
 	NotSaturated       = "not_saturated"
+	UnusableSteps      = "unusable_steps"
 )
 
 // Codes of the verdict; TooFewSamples is one of them too.
@@ -99,6 +100,8 @@ const (
 	OfflineGap         = "offline_online_gap"
 	WrongAnswer        = "wrong_answer"
 	NoAnswer           = "no_answer"
+	NoCapacity         = "no_capacity"
+	CapacityLowerBound = "capacity_lower_bound"
 )
 
 // Codes of traps; ApproxInputLengths is one of them too.
@@ -227,6 +230,17 @@ var VerdictCodes = []Row{
 		"pace shows in long answers only"},
 }
 
+// SweepCodes documents the reasons that only [SweepValidity] and [JudgeSweep] give. A
+// sweep has the validity reasons of its steps besides, except for those that come
+// with any load beyond the capacity: incomplete, dropped_requests, too_few_samples and
+// client_capped.
+var SweepCodes = []Row{
+	{UnusableSteps, string(probes.Invalid), "no step of the sweep could be measured", "there is no result"},
+	{UnusableSteps, string(probes.Suspect), "some steps were invalid and left out", "the result rests on fewer rates"},
+	{NoCapacity, string(probes.Fail), "an objective was missed at every rate", "the target cannot keep the promise at all, or the lowest rate was too high"},
+	{CapacityLowerBound, string(probes.Warn), "every objective was kept at the highest rate that was tried", "the capacity is at least that; try higher rates"},
+}
+
 // TrapCodes documents every reason of [Traps].
 var TrapCodes = []Row{
 	{RandomAgainstPrefixCache, "", "a random dataset on a workload that means to share prefixes",
@@ -274,6 +288,7 @@ func Reference() string {
 	}
 	table("Validity: can the run be believed", "run is", ValidityCodes)
 	table("Verdict: were the promises kept", "verdict", VerdictCodes)
+	table("Sweeps: what was found", "run or verdict is", SweepCodes)
 	table("Traps: how a sound number misleads", "", TrapCodes)
 	return b.String()
 }

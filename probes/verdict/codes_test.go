@@ -56,7 +56,7 @@ func TestCodesAreDocumented(t *testing.T) {
 		}
 	}
 	var documented []string
-	for _, table := range [][]Row{ValidityCodes, VerdictCodes, TrapCodes} {
+	for _, table := range [][]Row{ValidityCodes, VerdictCodes, SweepCodes, TrapCodes} {
 		for _, r := range table {
 			documented = append(documented, r.Code)
 		}

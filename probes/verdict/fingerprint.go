@@ -50,6 +50,14 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 	if spec.StartConcurrency > 1 { // left out else, so that other kinds keep their hash
 		parts["start_concurrency"] = spec.StartConcurrency
 	}
+	// Only where there is one: a key that all runs had would end every baseline.
+	if a.Ramp > 0 {
+		parts["ramp"] = a.Ramp
+	}
+	if spec.Kind == probes.Sweep {
+		// A capacity is one of objectives, and of the rates that it was looked for at.
+		parts["sweep"] = []any{spec.Sweep, objectives(spec.SLOs)}
+	}
 	if environment := facts.Environment(); len(environment) > 0 {
 		parts["server"] = environment
 	}
@@ -90,6 +98,15 @@ func tokenizerKey(w *probes.Workload) string {
 		return "local"
 	}
 	return w.Tokenizer
+}
+
+// objectives are what a request is held against, names and windows left out.
+func objectives(slos []probes.SLO) []any {
+	out := make([]any, len(slos))
+	for i := range slos {
+		out[i] = []any{number(slos[i].Objective), slos[i].Bounds}
+	}
+	return out
 }
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

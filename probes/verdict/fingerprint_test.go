@@ -50,6 +50,7 @@ func TestFingerprint(t *testing.T) {
 		"Arrivals.Rate":              func(s *probes.Spec, _ *probes.Target) { s.Arrivals.Rate = math.Inf(1) },
 		"Arrivals.CV":                func(s *probes.Spec, _ *probes.Target) { s.Arrivals.CV = 2 },
 		"Arrivals.MaxConcurrency":    func(s *probes.Spec, _ *probes.Target) { s.Arrivals.MaxConcurrency = 7 },
+		"Arrivals.Ramp":              func(s *probes.Spec, _ *probes.Target) { s.Arrivals.Ramp = time.Second },
 		"Workload.Dataset":           func(s *probes.Spec, _ *probes.Target) { s.Workload.Dataset = "sharegpt" },
 		"Workload.InputTokens":       func(s *probes.Spec, _ *probes.Target) { s.Workload.InputTokens++ },
 		"Workload.OutputTokens":      func(s *probes.Spec, _ *probes.Target) { s.Workload.OutputTokens++ },
@@ -82,15 +83,17 @@ func TestFingerprint(t *testing.T) {
 		"Connection.Proxy":    func(_ *probes.Spec, t *probes.Target) { t.Connection.Proxy = "http://proxy:3128" },
 	}
 	alike := map[string]change{ // these do not
-		"Spec.Expect":                func(s *probes.Spec, _ *probes.Target) { s.Expect.Prompt = "2+2=" },
-		"Spec.Repeats":               func(s *probes.Spec, _ *probes.Target) { s.Repeats = 3 },
-		"Spec.OfflineResult":         func(s *probes.Spec, _ *probes.Target) { s.OfflineResult = "offline.jsonl" },
-		"Spec.Probe":                 func(s *probes.Spec, _ *probes.Target) { s.Probe = "renamed" },
-		"Spec.Schedule":              func(s *probes.Spec, _ *probes.Target) { s.Schedule.Every = time.Hour },
-		"Spec.SLOs":                  func(s *probes.Spec, _ *probes.Target) { s.SLOs = []probes.SLO{{Name: "new"}} },
-		"Spec.Limits":                func(s *probes.Spec, _ *probes.Target) { s.Limits = []probes.Limit{{Bound: 1}} },
-		"Spec.Window":                func(s *probes.Spec, _ *probes.Target) { s.Window.MinSamples = 7 },
-		"Spec.StaleAfter":            func(s *probes.Spec, _ *probes.Target) { s.StaleAfter = time.Hour },
+		"Spec.Expect":        func(s *probes.Spec, _ *probes.Target) { s.Expect.Prompt = "2+2=" },
+		"Spec.Repeats":       func(s *probes.Spec, _ *probes.Target) { s.Repeats = 3 },
+		"Spec.OfflineResult": func(s *probes.Spec, _ *probes.Target) { s.OfflineResult = "offline.jsonl" },
+		"Spec.Probe":         func(s *probes.Spec, _ *probes.Target) { s.Probe = "renamed" },
+		"Spec.Schedule":      func(s *probes.Spec, _ *probes.Target) { s.Schedule.Every = time.Hour },
+		"Spec.SLOs":          func(s *probes.Spec, _ *probes.Target) { s.SLOs = []probes.SLO{{Name: "new"}} },
+		"Spec.Limits":        func(s *probes.Spec, _ *probes.Target) { s.Limits = []probes.Limit{{Bound: 1}} },
+		"Spec.Window":        func(s *probes.Spec, _ *probes.Target) { s.Window.MinSamples = 7 },
+		"Spec.StaleAfter":    func(s *probes.Spec, _ *probes.Target) { s.StaleAfter = time.Hour },
+		// Only sweeps have one; see TestFingerprintOfSweeps.
+		"Spec.Sweep":                 func(s *probes.Spec, _ *probes.Target) { s.Sweep.MaxRate = 7 },
 		"Spec.KeepText":              func(s *probes.Spec, _ *probes.Target) { s.KeepText = true },
 		"Workload.Name":              func(s *probes.Spec, _ *probes.Target) { s.Workload.Name = "renamed" },
 		"Workload.URL":               func(s *probes.Spec, _ *probes.Target) { s.Workload.URL = "https://mirror/trace" },
@@ -220,6 +223,30 @@ func TestFingerprintOfProxies(t *testing.T) {
 	}
 	if with("http://proxy:3128") == with("http://other:3128") {
 		t.Error("two proxies have one fingerprint")
+	}
+}
+
+// A sweep's capacity is that of its rates and of its objectives.
+func TestFingerprintOfSweeps(t *testing.T) {
+	slo := func(name string, objective float64, bound time.Duration) []probes.SLO {
+		return []probes.SLO{{Name: name, Objective: objective, Bounds: map[probes.Signal]time.Duration{probes.TTFT: bound}}}
+	}
+	with := func(rates []float64, slos []probes.SLO) string {
+		spec, target := fullSpec()
+		spec.Kind, spec.Sweep.Rates, spec.SLOs = probes.Sweep, rates, slos
+		return Fingerprint(spec, target, probes.ServerFacts{}, "")
+	}
+	base := with([]float64{1, 2}, slo("a", 0.99, time.Second))
+	if with([]float64{1, 2}, slo("b", 0.99, time.Second)) != base {
+		t.Error("a renamed objective is another fingerprint")
+	}
+	for what, other := range map[string]string{
+		"other rates": with([]float64{1, 3}, slo("a", 0.99, time.Second)), "another share": with([]float64{1, 2}, slo("a", 0.95, time.Second)),
+		"another bound": with([]float64{1, 2}, slo("a", 0.99, 2*time.Second)),
+	} {
+		if other == base {
+			t.Errorf("%s give the same fingerprint", what)
+		}
 	}
 }
 
