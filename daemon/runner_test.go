@@ -306,3 +306,20 @@ func TestPanicIsAFailedRun(t *testing.T) {
 func configPair(spec probes.Spec) []config.Pair {
 	return []config.Pair{{Target: fakeTarget("vllm"), Spec: spec}}
 }
+
+// Neither the measurement nor its warm-up begins with a burst of connects, unless
+// somebody wants one.
+func TestClosedLoopsStartSpread(t *testing.T) {
+	spec := loadSpec()
+	spec.Arrivals = probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 8}
+	for together, want := range map[bool]time.Duration{false: time.Millisecond, true: 0} {
+		spec.Arrivals.StartTogether = together
+		for name, load := range map[string]loadgen.Load{
+			"measured": measuredLoad(spec, nil, nil, 0), "warm-up": warmupLoad(spec, nil, nil, 0), "step of a peak": measuredLoad(spec.PeakStep(8), nil, nil, 0),
+		} {
+			if load.SlotGap != want {
+				t.Errorf("%s, start together %v: got a gap of %v, want %v", name, together, load.SlotGap, want)
+			}
+		}
+	}
+}

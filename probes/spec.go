@@ -264,6 +264,10 @@ type Arrivals struct {
 	// MaxConcurrency is how many requests may be in flight; 0 is no bound. In a
 	// closed loop it is the number of workers.
 	MaxConcurrency int
+	// StartTogether starts the workers of a closed loop at one instant. Else they
+	// start one after the other, so that neither their connects nor their first
+	// prompts are a burst that nobody asked for.
+	StartTogether bool
 	// Ramp is the time in which the rate rises from 0 to Rate in a straight line;
 	// constant, poisson and gamma have it.
 	Ramp time.Duration

@@ -108,6 +108,9 @@ func TestFlagEffects(t *testing.T) {
 		{"--max-concurrency 8", func(r *resolved) {
 			r.Spec.Arrivals = probes.Arrivals{Process: probes.ClosedLoop, Rate: math.Inf(1), CV: 1, MaxConcurrency: 8}
 		}},
+		{"--max-concurrency 8 --start-together", func(r *resolved) {
+			r.Spec.Arrivals = probes.Arrivals{Process: probes.ClosedLoop, Rate: math.Inf(1), CV: 1, MaxConcurrency: 8, StartTogether: true}
+		}},
 		{"--request-rate 3 --max-concurrency 8", func(r *resolved) {
 			r.Spec.Arrivals = probes.Arrivals{Process: probes.Poisson, Rate: 3, CV: 1, MaxConcurrency: 8}
 		}},

@@ -47,7 +47,7 @@ func (o *runFlags) traceArrivals(m *mistakes) probes.Arrivals {
 	if !workload.HasTimes(o.dataset) && !o.changed("use-trace-timestamps") {
 		m.add("dataset-name", "dataset %s has no times to replay, use one of %q", o.dataset, timedDatasets)
 	}
-	a := probes.Arrivals{Process: probes.FromTrace, MaxConcurrency: o.maxConcurrency}
+	a := probes.Arrivals{Process: probes.FromTrace, MaxConcurrency: o.maxConcurrency, StartTogether: o.startTogether}
 	m.addFields(arrival.Validate(a))
 	return a
 }

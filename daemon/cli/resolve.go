@@ -374,7 +374,7 @@ func (o *runFlags) buildArrivals(m *mistakes) probes.Arrivals {
 		m.add("request-rate", "%q is neither a number nor inf", o.requestRate)
 		rate = 1 // so that the other flags are looked at
 	}
-	a := probes.Arrivals{Process: probes.Poisson, Rate: rate, CV: 1, MaxConcurrency: o.maxConcurrency, Ramp: o.ramp}
+	a := probes.Arrivals{Process: probes.Poisson, Rate: rate, CV: 1, MaxConcurrency: o.maxConcurrency, Ramp: o.ramp, StartTogether: o.startTogether}
 	atOnce := math.IsInf(rate, 1)
 	switch {
 	case !(o.burstiness > 0): // NaN fails the comparison

@@ -46,6 +46,7 @@ type runFlags struct {
 	warmup           int
 	repeats          int
 	startConcurrency int
+	startTogether    bool
 	batchSizes       []int
 	offlineResult    string
 	inputLen         int
@@ -218,6 +219,7 @@ func (o *runFlags) defineLoad(f *pflag.FlagSet) {
 	f.Float64Var(&o.burstiness, "burstiness", 1, "gamma `shape` of the gaps: 1 is Poisson, below it burstier, inf constant")
 	f.DurationVar(&o.ramp, "ramp", 0, "let the rate rise from 0 in a straight line for this long")
 	f.IntVar(&o.maxConcurrency, "max-concurrency", 0, "most requests in flight; 0 is no bound")
+	f.BoolVar(&o.startTogether, "start-together", false, "with --max-concurrency alone: start all workers at once, not one each millisecond")
 	f.IntVar(&o.warmup, "warmup-requests", 1, "requests before the measurement, with prompts of their own")
 	f.IntVar(&o.repeats, "repeats", 1, "run so many times, one after the other, and report the median of each number with its spread")
 	o.offlineFlag(f)

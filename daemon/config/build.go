@@ -224,7 +224,7 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 			b.report(path, "needs request_rate or max_concurrency")
 		}
 	}
-	a := probes.Arrivals{Process: probes.ArrivalProcess(p.Arrivals), Rate: p.RequestRate, MaxConcurrency: p.MaxConcurrency, Ramp: p.Ramp}
+	a := probes.Arrivals{Process: probes.ArrivalProcess(p.Arrivals), Rate: p.RequestRate, MaxConcurrency: p.MaxConcurrency, StartTogether: p.StartTogether, Ramp: p.Ramp}
 	before := len(b.problems)
 	switch a.Process {
 	case probes.Burst:

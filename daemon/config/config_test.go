@@ -237,6 +237,7 @@ func TestArrivals(t *testing.T) {
 		{"kind: load, num_prompts: 9, request_rate: .inf, max_concurrency: 4", probes.Arrivals{Process: probes.Burst, Rate: inf, MaxConcurrency: 4}},
 		{"kind: load, num_prompts: 9, arrivals: burst", probes.Arrivals{Process: probes.Burst, Rate: inf}},
 		{"kind: load, num_prompts: 9, max_concurrency: 4", probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 4}},
+		{"kind: load, num_prompts: 9, max_concurrency: 4, start_together: true", probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 4, StartTogether: true}},
 		{"kind: load, num_prompts: 9, request_rate: 4, burstiness: 4", probes.Arrivals{Process: probes.Gamma, Rate: 4, CV: 0.5}},
 		{"kind: load, num_prompts: 9, request_rate: 4, cv: 3", probes.Arrivals{Process: probes.Gamma, Rate: 4, CV: 3}},
 		{"kind: canary", probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 1}},

@@ -26,8 +26,8 @@ var notOfKinds = map[probes.Kind]struct {
 	reason string
 	keys   []string
 }{
-	probes.Peak:  {"a peak is a closed loop, as fast as the answers come", []string{"request_rate", "arrivals", "burstiness", "cv"}},
-	probes.Batch: {"a batch is batch_size requests at once", []string{"num_prompts", "duration", "request_rate", "arrivals", "burstiness", "cv", "max_concurrency"}},
+	probes.Peak:  {"a peak is a closed loop, as fast as the answers come", []string{"request_rate", "arrivals", "burstiness", "cv", "start_together"}},
+	probes.Batch: {"a batch is batch_size requests at once", []string{"num_prompts", "duration", "request_rate", "arrivals", "burstiness", "cv", "max_concurrency", "start_together"}},
 }
 
 // kindKeys refuses keys that have no effect on the probe's kind or contradict it,

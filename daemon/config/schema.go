@@ -141,6 +141,7 @@ type probe struct {
 	Burstiness       float64       `yaml:"burstiness" min:">0" doc:"Shape of gamma arrivals, as in vLLM: 1 is Poisson, smaller is burstier."`
 	CV               float64       `yaml:"cv" min:">0" doc:"Coefficient of variation of gamma arrivals, in place of burstiness: 1/sqrt(burstiness)."`
 	MaxConcurrency   int           `yaml:"max_concurrency" min:"1" doc:"Most requests in flight; workers of a closed loop; the most that a peak, which needs it, may double up to. No bound when not written."`
+	StartTogether    bool          `yaml:"start_together" doc:"Start all workers of a closed loop at once. When not written, each starts 1 ms after the one before, or sooner, so that all have started within a second."`
 	Ramp             time.Duration `yaml:"ramp" min:">0" doc:"Time in which request_rate rises from 0 in a straight line. What is sent in it counts as everything does; the steady-state figures leave it out."`
 	Rates            []float64     `yaml:"rates" as:"rate" min:">0" doc:"Rates of a sweep, rising, at most 16. Without them it searches: doubling, then halving the bracket, beginning at its last result."`
 	StartRate        float64       `yaml:"start_rate" min:">0" doc:"First rate of a search; the one at which one request follows the other when not written."`

@@ -98,6 +98,7 @@ type arrivals struct {
 	Rate           *number `json:"rate"`
 	CV             *number `json:"cv"`
 	MaxConcurrency *int    `json:"max_concurrency"`
+	StartTogether  *bool   `json:"start_together,omitempty"` // of a closed loop
 	RampSeconds    *number `json:"ramp_seconds,omitempty"`
 }
 
@@ -272,6 +273,9 @@ func newArrivals(a probes.Arrivals) arrivals {
 	out := arrivals{Process: string(a.Process), MaxConcurrency: positive(a.MaxConcurrency)}
 	if a.OpenLoop() && a.Process != probes.FromTrace && a.Rate > 0 {
 		out.Rate = new(number(a.Rate))
+	}
+	if !a.OpenLoop() {
+		out.StartTogether = new(a.StartTogether)
 	}
 	if a.Process == probes.Gamma {
 		out.CV = new(number(a.CV))

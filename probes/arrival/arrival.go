@@ -71,7 +71,25 @@ func Validate(a probes.Arrivals) error {
 	case a.MaxConcurrency == 0 && a.Process == probes.ClosedLoop:
 		errs = append(errs, errors.New("max_concurrency: a closed loop needs at least 1, it is the number of workers"))
 	}
+	if a.StartTogether && a.Process != probes.ClosedLoop {
+		errs = append(errs, fmt.Errorf("start_together: belongs to a closed loop, not to %s arrivals", a.Process))
+	}
 	return errors.Join(errs...)
+}
+
+// A closed loop's start is spread: a millisecond is a connect on a local network,
+// and a second is soon over in any run that is worth its result.
+const (
+	slotGap    = time.Millisecond
+	slotSpread = time.Second
+)
+
+// SlotGap is how long after one worker of a closed loop the next one starts.
+func SlotGap(a probes.Arrivals) time.Duration {
+	if a.Process != probes.ClosedLoop || a.StartTogether || a.MaxConcurrency <= 1 {
+		return 0
+	}
+	return min(slotGap, slotSpread/time.Duration(a.MaxConcurrency))
 }
 
 func validateRate(a probes.Arrivals) error {

@@ -451,6 +451,8 @@ func TestValidate(t *testing.T) {
 		{probes.Arrivals{Process: "ramp", Rate: 1},
 			[]string{`process: "ramp" is unknown, use one of ["constant" "poisson" "gamma" "burst" "closed" "trace"]`}},
 		{probes.Arrivals{Process: probes.FromTrace, Rate: 2}, []string{"rate: a trace has its own times, is 2; leave it out, or stretch the trace"}},
+		{probes.Arrivals{Process: probes.Poisson, Rate: 5, MaxConcurrency: 2, StartTogether: true},
+			[]string{"start_together: belongs to a closed loop, not to poisson arrivals"}},
 		{probes.Arrivals{Process: probes.Gamma, Rate: -1, CV: -2, MaxConcurrency: -3}, []string{
 			fmt.Sprintf(rateText, "-1"), fmt.Sprintf(cvText, "-2"), "max_concurrency: must not be negative, is -3",
 		}},
@@ -462,6 +464,33 @@ func TestValidate(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.want, strings.Split(err.Error(), "\n")); diff != "" {
 			t.Errorf("%+v: (-want +got)\n%s", test.a, diff)
+		}
+	}
+}
+
+func TestSlotGap(t *testing.T) {
+	closed := func(workers int) probes.Arrivals {
+		return probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: workers}
+	}
+	together := closed(64)
+	together.StartTogether = true
+	for _, test := range []struct {
+		a    probes.Arrivals
+		want time.Duration
+	}{
+		{closed(1), 0},
+		{closed(2), time.Millisecond},
+		{closed(1000), time.Millisecond},
+		{closed(4000), 250 * time.Microsecond},
+		{together, 0},
+		{probes.Arrivals{Process: probes.Burst, MaxConcurrency: 64}, 0},
+		{probes.Arrivals{Process: probes.ClosedLoop}, 0},
+	} {
+		if got := SlotGap(test.a); got != test.want {
+			t.Errorf("%+v: got a gap of %v, want %v", test.a, got, test.want)
+		}
+		if span := time.Duration(max(0, test.a.MaxConcurrency-1)) * SlotGap(test.a); span >= time.Second {
+			t.Errorf("%+v: the last worker starts after %v, want within a second", test.a, span)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestBenchServing(t *testing.T) {
 	run := read(t, "sgl_oai_mid_c8.jsonl")[0]
 	same(t, "origin", []string{run.Source, run.Origin, run.Target.Backend, run.Target.Model, run.Spec.Probe},
 		[]string{BenchServing, "sgl_oai_mid_c8.jsonl:1", "sglang-oai", "given", "p"})
-	same(t, "arrivals", run.Spec.Arrivals, probes.Arrivals{Process: probes.ClosedLoop, Rate: math.Inf(1), CV: 1, MaxConcurrency: 8})
+	same(t, "arrivals", run.Spec.Arrivals, probes.Arrivals{Process: probes.ClosedLoop, Rate: math.Inf(1), CV: 1, MaxConcurrency: 8, StartTogether: true})
 	same(t, "workload", run.Spec.Workload, probes.Workload{Name: "imported", Dataset: "random-ids", InputTokens: 64, OutputTokens: 64, RangeRatio: 0.5})
 	s := &run.Summary
 	same(t, "duration", s.Duration, 19608365436*time.Nanosecond)

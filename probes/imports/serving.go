@@ -110,7 +110,7 @@ func arrivals(f *fields) probes.Arrivals {
 	case !known:
 		a = probes.Arrivals{Process: probes.FromTrace, MaxConcurrency: a.MaxConcurrency}
 	case math.IsInf(rate, 1) && a.MaxConcurrency > 0:
-		a.Process = probes.ClosedLoop
+		a.Process, a.StartTogether = probes.ClosedLoop, true // their tools send the first of all slots at once
 	case math.IsInf(rate, 1):
 		a.Process = probes.Burst
 	}

@@ -47,7 +47,7 @@ type Load struct {
 	Next func() (*probes.Request, bool)
 	// Offsets are due offsets from Start in rising order (open loop); only a
 	// finite number may share one instant. Nil is a closed loop: a request is due
-	// as soon as a slot is free.
+	// as soon as a slot has opened or is free again.
 	Offsets iter.Seq[time.Duration]
 	// Timed makes each request due at Start plus its own At, in place of Offsets. Next
 	// gives them in rising order of At, and so they are asked, except that a request
@@ -56,6 +56,9 @@ type Load struct {
 	// Concurrency bounds the requests in flight; 0 is no bound. In a closed loop
 	// it is the number of slots, at least 1.
 	Concurrency int
+	// SlotGap is how long after one slot of a closed loop the next one opens, the
+	// first at Start; 0 opens all at once.
+	SlotGap time.Duration
 	// Count ends the load after so many requests; 0 is no bound.
 	Count int
 	// Duration is the length of the window: a request due at Start+Duration or

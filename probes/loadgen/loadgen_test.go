@@ -313,6 +313,55 @@ func TestClosedLoopKeepsItsSlotsFull(t *testing.T) {
 	})
 }
 
+// Slots open one after the other; one that is free again is used at once, whether or
+// not all have opened. No request is late by it.
+func TestClosedLoopOpensItsSlotsInTurn(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		load    Load
+		service time.Duration
+		want    []time.Duration // due, after Start, by index
+		end     time.Duration
+	}{
+		{"answers slower than the opening", Load{Concurrency: 4, Count: 8, SlotGap: ms}, 10 * ms,
+			[]time.Duration{0, ms, 2 * ms, 3 * ms, 10 * ms, 11 * ms, 12 * ms, 13 * ms}, 23 * ms},
+		{"answers faster", Load{Concurrency: 3, Count: 7, SlotGap: 10 * ms}, 4 * ms,
+			[]time.Duration{0, 4 * ms, 8 * ms, 10 * ms, 12 * ms, 14 * ms, 16 * ms}, 20 * ms},
+		{"all at once", Load{Concurrency: 3, Count: 4}, 4 * ms, []time.Duration{0, 0, 0, 4 * ms}, 8 * ms},
+		{"one slot", Load{Concurrency: 1, Count: 3, SlotGap: time.Hour}, 4 * ms, []time.Duration{0, 4 * ms, 8 * ms}, 12 * ms},
+		{"fewer requests than slots", Load{Concurrency: 9, Count: 2, SlotGap: ms}, 10 * ms, []time.Duration{0, ms}, 11 * ms},
+		{"the window ends before the last slot opens", Load{Concurrency: 9, Duration: 3 * ms, SlotGap: 2 * ms}, 10 * ms,
+			[]time.Duration{0, 2 * ms}, 3 * ms},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const start = time.Second
+				b, clock := serve(test.service), probes.NewClock()
+				test.load.Backend, test.load.Next, test.load.Start = b, requests(0), start
+				records, stats := run(t, t.Context(), clock, test.load)
+				var due, late []time.Duration
+				for _, r := range byIndex(records) {
+					due = append(due, r.Due-start)
+					if r.Lag() != 0 {
+						late = append(late, r.Lag())
+					}
+				}
+				if !slices.Equal(due, test.want) || late != nil {
+					t.Errorf("got due %v late by %v, want %v and none late", due, late, test.want)
+				}
+				if got := int(b.peak.value.Load()); got > test.load.Concurrency {
+					t.Errorf("got %d in flight, want at most %d", got, test.load.Concurrency)
+				}
+				ended := EndedSchedule
+				if test.load.Duration > 0 {
+					ended = EndedWindow
+				}
+				checkEnd(t, stats, ended, start+test.end)
+			})
+		})
+	}
+}
+
 func TestClosedLoopWithoutBoundHasOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := serve(20 * ms)

@@ -41,6 +41,7 @@ type pacer struct {
 	// beyond is set once the next request would be due after the window, which
 	// must then be waited out: its emptiness belongs to the measurement.
 	beyond  bool
+	opened  int // slots of a closed loop; upcoming is when the next one opens
 	backlog []time.Duration
 	request *probes.Request
 	replay  *replay // of a timed load, in place of offsets and backlog; else nil
@@ -156,11 +157,15 @@ func (p *pacer) exhaust() {
 	p.request, p.backlog, p.waiting, p.beyond = nil, nil, false, false
 }
 
-// advance moves what has become due to the backlog.
+// advance moves what has become due to the backlog, or opens slots.
 func (p *pacer) advance() {
 	now := p.clock.Now()
 	if p.replay != nil {
 		p.replay.advance(now)
+		return
+	}
+	if p.load.closed() {
+		p.open(now)
 		return
 	}
 	for p.waiting && p.upcoming <= now {
@@ -168,6 +173,15 @@ func (p *pacer) advance() {
 		p.load.Progress.due.Add(1)
 		p.pull()
 	}
+}
+
+// open opens the slots of a closed loop whose time has come.
+func (p *pacer) open(now time.Duration) {
+	next := func() time.Duration { return later(p.load.Start, time.Duration(p.opened)*p.load.SlotGap) }
+	for p.opened < p.load.Concurrency && next() <= now {
+		p.opened++
+	}
+	p.upcoming, p.waiting = next(), p.opened < p.load.Concurrency && p.request != nil
 }
 
 // takeDue removes the head of the backlog.
@@ -204,6 +218,9 @@ func (p *pacer) dispatch() {
 }
 
 func (p *pacer) slotFree() bool {
+	if p.load.closed() {
+		return p.inFlight < p.opened
+	}
 	return p.load.Concurrency <= 0 || p.inFlight < p.load.Concurrency
 }
 

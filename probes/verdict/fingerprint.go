@@ -58,6 +58,9 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 		// A capacity is one of objectives, and of the rates that it was looked for at.
 		parts["sweep"] = []any{spec.Sweep, objectives(spec.SLOs)}
 	}
+	if a.StartTogether {
+		parts["start_together"] = true
+	}
 	if environment := facts.Environment(); len(environment) > 0 {
 		parts["server"] = environment
 	}

@@ -51,6 +51,7 @@ func TestFingerprint(t *testing.T) {
 		"Arrivals.CV":                func(s *probes.Spec, _ *probes.Target) { s.Arrivals.CV = 2 },
 		"Arrivals.MaxConcurrency":    func(s *probes.Spec, _ *probes.Target) { s.Arrivals.MaxConcurrency = 7 },
 		"Arrivals.Ramp":              func(s *probes.Spec, _ *probes.Target) { s.Arrivals.Ramp = time.Second },
+		"Arrivals.StartTogether":     func(s *probes.Spec, _ *probes.Target) { s.Arrivals.StartTogether = true },
 		"Workload.Dataset":           func(s *probes.Spec, _ *probes.Target) { s.Workload.Dataset = "sharegpt" },
 		"Workload.InputTokens":       func(s *probes.Spec, _ *probes.Target) { s.Workload.InputTokens++ },
 		"Workload.OutputTokens":      func(s *probes.Spec, _ *probes.Target) { s.Workload.OutputTokens++ },
