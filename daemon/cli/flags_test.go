@@ -223,6 +223,7 @@ func TestFlagMistakes(t *testing.T) {
 		{[]string{"--request-rate", "1", "--burstiness", "nan"}, `--burstiness: NaN must be above 0`},
 		{[]string{"--burstiness", "2"}, `--burstiness: has no effect without a finite --request-rate`},
 		{[]string{"--num-prompts", "-1", "--warmup-requests", "-2", "--duration", "-3s"}, "--num-prompts: -1 is negative\n--duration: -3s is negative\n--warmup-requests: -2 is negative"},
+		{[]string{"--request-rate", "3", "--start-together"}, `--start-together: belongs to a closed loop, not to poisson arrivals`},
 		{[]string{"--num-prompts", "0", "--duration", "1s"}, `--num-prompts: 0 needs a finite --request-rate or a --max-concurrency: everything at once must have an end`},
 		{[]string{"--num-prompts", "0", "--request-rate", "1"}, `--num-prompts: 0 needs a --duration`},
 		{[]string{"--numprompts", "3"}, `unknown flag --numprompts, did you mean "--num-prompts"?`},

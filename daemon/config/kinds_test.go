@@ -98,3 +98,17 @@ targets: [{name: a, environment: production, backend: vllm, url: "http://a", pro
 		}
 	}
 }
+
+// Only a closed loop has workers to start together.
+func TestStartTogetherElsewhere(t *testing.T) {
+	for keys, want := range map[string]string{
+		"kind: peak, max_concurrency: 4":                  "probes.p.start_together: must not be written: a peak is a closed loop, as fast as the answers come",
+		"kind: batch, batch_size: 4":                      "probes.p.start_together: must not be written: a batch is batch_size requests at once",
+		"kind: sweep, slo: {e2e: 9s}, max_concurrency: 7": "probes.p.start_together: does not belong to a sweep: its steps have a rate and no workers",
+	} {
+		_, err := load(t, Source{}, probe1(keys+", start_together: true"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want %q in it", keys, err, want)
+		}
+	}
+}

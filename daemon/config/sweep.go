@@ -21,7 +21,8 @@ func (b *builder) sweep(path string, p *probe, spec *probes.Spec) {
 	}
 	for key, instead := range map[string]string{
 		"request_rate": "write rates, or leave them out to search", "ramp": "each step warms up by itself",
-		"limits": "a sweep overloads on purpose, only slo and slos mean something",
+		"start_together": "its steps have a rate and no workers",
+		"limits":         "a sweep overloads on purpose, only slo and slos mean something",
 	} {
 		if b.set(path + "." + key) {
 			b.report(path+"."+key, "does not belong to a sweep: %s", instead)
