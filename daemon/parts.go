@@ -23,7 +23,14 @@ type parts struct {
 // next carries out one part. It is false when the run must end: the part was cut,
 // or could not be carried out, which is then the whole run's fate.
 func (p *parts) next(ctx context.Context, role string, spec probes.Spec) (*probes.Run, bool) {
-	part := &probes.Run{ID: newRunID(), Target: p.run.Target, Spec: spec, Start: time.Now()}
+	part, ok := p.carry(ctx, role, p.run.Target, spec, nil)
+	p.run.Target.Model, p.run.Facts = part.Target.Model, part.Facts
+	return part, ok
+}
+
+// carry carries out one part on any target; with is nil unless it is one of a pair.
+func (p *parts) carry(ctx context.Context, role string, target probes.Target, spec probes.Spec, with *common) (*probes.Run, bool) {
+	part := &probes.Run{ID: newRunID(), Target: target, Spec: spec, Start: time.Now()}
 	hooks := p.hooks
 	if len(p.run.Parts) > 0 {
 		hooks.Started = nil // the run has started with its first part
@@ -34,11 +41,10 @@ func (p *parts) next(ctx context.Context, role string, spec probes.Spec) (*probe
 		hooks.Record = func(_ string, r *probes.Record) { record(p.run.ID, r) }
 	}
 	p.run.Parts = append(p.run.Parts, probes.Part{Role: role, Run: part})
-	err := p.execute(ctx, part, p.progress, hooks)
+	err := p.execute(ctx, part, p.progress, hooks, with)
 	if err != nil {
 		fail(ctx, part, err)
 	}
-	p.run.Target.Model, p.run.Facts = part.Target.Model, part.Facts
 	return part, err == nil && part.Complete
 }
 

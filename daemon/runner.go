@@ -96,8 +96,14 @@ type Hooks struct {
 
 // Run executes one probe on one target. It always returns a run: what goes
 // wrong, a panic included, is in its Result and Error.
-func (r *Runner) Run(ctx context.Context, target probes.Target, spec probes.Spec, progress *loadgen.Progress, hooks Hooks) (run *probes.Run) {
-	run = &probes.Run{ID: newRunID(), Target: target, Spec: spec, Start: time.Now()}
+func (r *Runner) Run(ctx context.Context, target probes.Target, spec probes.Spec, progress *loadgen.Progress, hooks Hooks) *probes.Run {
+	run := &probes.Run{ID: newRunID(), Target: target, Spec: spec, Start: time.Now()}
+	return contained(ctx, run, hooks, func() error { return r.carryOut(ctx, run, progress, hooks) })
+}
+
+// contained does the work of a run. What goes wrong, a panic included, becomes the
+// run's result.
+func contained(ctx context.Context, run *probes.Run, hooks Hooks, work func() error) *probes.Run {
 	defer func() {
 		if cause := recover(); cause != nil {
 			run.Result, run.Error = probes.RunFailed, fmt.Sprintf("panic in the probe: %v", cause)
@@ -109,7 +115,7 @@ func (r *Runner) Run(ctx context.Context, target probes.Target, spec probes.Spec
 			}
 		}
 	}()
-	if err := r.carryOut(ctx, run, progress, hooks); err != nil {
+	if err := work(); err != nil {
 		fail(ctx, run, err)
 	}
 	return run
@@ -129,12 +135,13 @@ func (r *Runner) carryOut(ctx context.Context, run *probes.Run, progress *loadge
 	case run.Spec.Repeats > 1:
 		return whole.repeat(ctx)
 	}
-	return r.execute(ctx, run, progress, hooks)
+	return r.execute(ctx, run, progress, hooks, nil)
 }
 
 // execute fills the run in. An error means that it could not be carried out; a
-// run whose requests all failed is no error, it is a measurement.
-func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen.Progress, hooks Hooks) error {
+// run whose requests all failed is no error, it is a measurement. with is nil unless
+// the run is one of a pair.
+func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen.Progress, hooks Hooks, with *common) error {
 	client, err := r.client(run.Target, run.Spec.Probe)
 	if err != nil {
 		return err
@@ -147,7 +154,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	if run.Spec.Kind == probes.Sweep {
 		return r.sweep(ctx, client, run, own, progress, hooks)
 	}
-	source, err := r.prepare(ctx, client, run, own, hooks)
+	source, err := r.prepare(ctx, client, run, own, hooks, with)
 	if err != nil {
 		return err
 	}
@@ -202,7 +209,7 @@ func (r *Runner) ownTokenizer(run *probes.Run) (*local, error) {
 }
 
 // prepare does everything that talks to the target before the clock starts.
-func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Run, own *local, hooks Hooks) (*workload.Source, error) {
+func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Run, own *local, hooks Hooks, with *common) (*workload.Source, error) {
 	calls := newSetup(client.backend, run.Target.Timeouts)
 	if run.Target.Model == "" {
 		// A target that is down is a measurement too: its requests will say how.
@@ -228,6 +235,7 @@ func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Ru
 			options.Render = own.template.Render
 		}
 	}
+	with.share(&options, &spec.Workload)
 	if spec.Workload.Cache == probes.CacheWarm {
 		options.Salt = ""
 	}

@@ -96,7 +96,7 @@ const calibration = 5
 // tokenizer.
 func (s *sweeper) calibrate(ctx context.Context) error {
 	sub := s.subRun(s.run.ID+"-c", probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 1}, probes.Warmup{Requests: calibration}, calibration)
-	source, err := s.prepare(ctx, s.client, sub, s.own, s.hooks)
+	source, err := s.prepare(ctx, s.client, sub, s.own, s.hooks, nil)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (s *sweeper) residence(rate float64) probes.Distribution {
 // step measures one rate and appends it to the run's steps.
 func (s *sweeper) step(ctx context.Context, rate float64) error {
 	sub := s.plan(rate)
-	source, err := s.prepare(ctx, s.client, sub, s.own, s.hooks)
+	source, err := s.prepare(ctx, s.client, sub, s.own, s.hooks, nil)
 	if err != nil {
 		return err
 	}

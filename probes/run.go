@@ -46,8 +46,11 @@ type Run struct {
 	// Facts are those of the server before the run, as far as it tells.
 	Facts ServerFacts
 	// Parts are the runs that this one is made of, in order: the repeats of a load,
-	// the steps of a peak. Its own records are then those of one of them.
+	// the steps of a peak, both sides of each pair of a comparison. Its own records
+	// are then those of one of them.
 	Parts []Part
+	// Comparison is nil unless the target was compared with another one.
+	Comparison *Comparison
 	// Fingerprint is equal for runs that may be compared.
 	Fingerprint string
 	// Steps and Capacity are those of a sweep. Its Records are empty and its Summary
@@ -58,7 +61,7 @@ type Run struct {
 
 // Part is a run that is part of another.
 type Part struct {
-	Role string // what it was, for people: "repeat 2", "concurrency 8"
+	Role string // what it was, for people: "repeat 2", "concurrency 8", "pair 1 A"
 	Run  *Run
 }
 

@@ -21,6 +21,9 @@ const (
 	Replay Kind = "replay"
 	// Sweep is a staircase or a search of rates; its result is a [Capacity].
 	Sweep Kind = "sweep"
+	// Paired lays two targets beside each other. It belongs to no single target, so
+	// it is none of [Kinds], which are those of a target's probes.
+	Paired Kind = "paired"
 )
 
 // Kinds lists the probe kinds in the order they are documented.
@@ -53,6 +56,8 @@ type Spec struct {
 	// Repeats is how many times a load is run, one after the other; its result is
 	// the median of them. 0 and 1 are once.
 	Repeats int
+	// Pairs is how often each side of a comparison is run; 0 is no comparison.
+	Pairs int
 	// StartConcurrency is where a peak begins; it doubles up to Arrivals.MaxConcurrency.
 	StartConcurrency int
 	// OfflineResult is a file whose last result is the throughput without a
@@ -84,7 +89,7 @@ func (s Spec) PeakStep(workers int) Spec {
 // is not known.
 func (s Spec) MostRequests() int {
 	if s.Kind != Peak {
-		return s.Requests * max(1, s.Repeats)
+		return s.Requests * max(1, s.Repeats) * max(1, 2*s.Pairs)
 	}
 	sum := 0
 	for workers := max(1, s.StartConcurrency); ; workers *= 2 {

@@ -124,7 +124,7 @@ func resolveArgs(env []string, args ...string) (resolved, error) {
 
 func same(t *testing.T, what string, got, want any) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(runFlags{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(runFlags{}, against{})); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

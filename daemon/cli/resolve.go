@@ -65,7 +65,7 @@ func (o *runFlags) resolveAs(build func(*mistakes) probes.Spec, flags *pflag.Fla
 // refused, so that a number always belongs to what is written down.
 func (o *runFlags) fromConfig(m *mistakes, flags *pflag.FlagSet, env []string) (probes.Target, probes.Spec) {
 	flags.Visit(func(f *pflag.Flag) {
-		if !slices.Contains(withConfig, f.Name) && !slices.Contains(sweepWithConfig, f.Name) {
+		if !slices.Contains(withConfig, f.Name) && !slices.Contains(sweepWithConfig, f.Name) && !slices.Contains(pairedWithConfig, f.Name) {
 			m.add(f.Name, "cannot be combined with --config; change the configuration")
 		}
 	})
@@ -76,8 +76,8 @@ func (o *runFlags) fromConfig(m *mistakes, flags *pflag.FlagSet, env []string) (
 	}
 	var all, chosen []config.Pair
 	for _, pair := range loaded.Pairs() {
-		if o.kind != probes.Load && pair.Spec.Kind != o.kind {
-			continue // `run` runs any kind; the other commands their own
+		if !o.runs(pair.Spec.Kind) {
+			continue
 		}
 		all = append(all, pair)
 		if (o.target == "" || o.target == pair.Target.Name) && (o.probe == "" || o.probe == pair.Spec.Probe) {
@@ -99,6 +99,18 @@ func (o *runFlags) fromConfig(m *mistakes, flags *pflag.FlagSet, env []string) (
 		return target, chosen[0].Spec
 	}
 	return probes.Target{}, probes.Spec{}
+}
+
+// runs reports whether the command runs probes of a kind: `run` does with all,
+// `paired` with loads, the other commands with their own.
+func (o *runFlags) runs(kind probes.Kind) bool {
+	switch o.kind {
+	case probes.Load:
+		return true
+	case probes.Paired:
+		return kind == probes.Load || kind == probes.Replay
+	}
+	return kind == o.kind
 }
 
 func ofKind(kind probes.Kind) string {
@@ -253,7 +265,7 @@ func (o *runFlags) buildSpec(m *mistakes) probes.Spec {
 		return s
 	}
 	s.Arrivals = o.buildArrivals(m)
-	if s.Repeats = o.repeats; o.repeats < 1 {
+	if s.Repeats = o.repeats; o.repeats < 1 && o.kind != probes.Paired {
 		m.add("repeats", "%d is less than one run", o.repeats)
 	}
 	o.amounts(m)

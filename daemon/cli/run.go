@@ -41,21 +41,27 @@ func run(ctx context.Context, p Process, o *runFlags, flags *pflag.FlagSet) (int
 	return exitCode(result), nil
 }
 
-// measure runs a probe, prints its report and its troubles, and appends it to the
-// results file. An error is a mistake of the call, or output that was lost.
+// measure runs a probe and reports it.
 func measure(ctx context.Context, p Process, command string, o *runFlags, target probes.Target, spec probes.Spec) (*probes.Run, error) {
+	return o.report(ctx, p, command, spec, func(runner *daemon.Runner, progress *progress) *probes.Run {
+		return runner.Run(ctx, target, spec, &progress.counts, progress.hooks())
+	})
+}
+
+// report lets carry out a run, prints its report and its troubles, and appends it to
+// the results file. An error is a mistake of the call, or output that was lost.
+func (o *runFlags) report(ctx context.Context, p Process, command string, spec probes.Spec, carryOut func(*daemon.Runner, *progress) *probes.Run) (*probes.Run, error) {
 	if err := appendable(o.outputFile); err != nil {
 		return nil, err
 	}
 	if err := daemon.ReserveDescriptors(spec); err != nil {
 		return nil, err
 	}
-
 	runner := daemon.Runner{UserAgent: daemon.UserAgent(buildVersion())}
 	defer runner.Close()
 	progress := newProgress(spec)
 	stopBar := showProgress(p.Stderr, progress, o.noProgress)
-	result := runner.Run(ctx, target, spec, &progress.counts, progress.hooks())
+	result := carryOut(&runner, progress)
 	stopBar()
 
 	if result.Error == "" { // there is nothing to report on else
@@ -64,6 +70,9 @@ func measure(ctx context.Context, p Process, command string, o *runFlags, target
 		}
 	}
 	fmt.Fprint(p.Stderr, troubles(command, result))
+	if result.Comparison != nil {
+		fmt.Fprint(p.Stderr, sideTroubles(command, result))
+	}
 	if o.outputFile != "" {
 		sink := jsonl.NewFile(jsonl.FileOptions{
 			Path: o.outputFile, Encode: jsonl.Options{Details: o.outputDetails, Tag: o.tag, Version: buildVersion(), Format: o.format},

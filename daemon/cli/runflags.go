@@ -69,11 +69,16 @@ type runFlags struct {
 	tag              string
 	format           string
 	noProgress       bool
+	pairs            int
+	against          against
 }
 
 // withConfig are the flags that do not change what is run, and so may stand
 // beside --config.
 var withConfig = []string{"config", "target", "probe", "output-file", "output-details", "format", "tag", "disable-tqdm"}
+
+// pairedWithConfig are those of `paired` alone.
+var pairedWithConfig = []string{"against-target", "pairs"}
 
 // Kinds of datasets, by what they are made of.
 var (
@@ -123,6 +128,9 @@ func defineRunFlags(f *flagSet) *runFlags { return defineKindFlags(f, probes.Loa
 func defineKindFlags(f *flagSet, kind probes.Kind) *runFlags {
 	o := &runFlags{changed: f.Changed, kind: kind}
 	o.defineTarget(f.group("Target"))
+	if kind == probes.Paired {
+		o.against.define(f.group("Reference, which the target is compared with"))
+	}
 	o.defineWorkload(f.group("Dataset"))
 	o.defineShapes(f.group("Shared prefixes, images and traces"))
 	switch load := f.group("Load"); kind {
@@ -151,6 +159,9 @@ func (o *runFlags) defineTimeouts(t *pflag.FlagSet) {
 func (o *runFlags) defineConfig(c *pflag.FlagSet) {
 	c.StringArrayVar(&o.configFiles, "config", nil, "configuration `file`; repeat to overlay, later ones win")
 	c.StringVar(&o.target, "target", "", "`name` of the target to run on; needed when there are several")
+	if o.kind == probes.Paired {
+		c.StringVar(&o.against.target, "against-target", "", "`name` of the target that is the reference; it needs the same probe")
+	}
 	c.StringVar(&o.probe, "probe", "", "`name` of the probe to run; needed when there are several")
 }
 
@@ -221,8 +232,12 @@ func (o *runFlags) defineLoad(f *pflag.FlagSet) {
 	f.IntVar(&o.maxConcurrency, "max-concurrency", 0, "most requests in flight; 0 is no bound")
 	f.BoolVar(&o.startTogether, "start-together", false, "with --max-concurrency alone: start all workers at once, not one each millisecond")
 	f.IntVar(&o.warmup, "warmup-requests", 1, "requests before the measurement, with prompts of their own")
-	f.IntVar(&o.repeats, "repeats", 1, "run so many times, one after the other, and report the median of each number with its spread")
-	o.offlineFlag(f)
+	if o.kind == probes.Paired {
+		f.IntVar(&o.pairs, "pairs", defaultPairs, "run each side so many times")
+	} else {
+		f.IntVar(&o.repeats, "repeats", 1, "run so many times, one after the other, and report the median of each number with its spread")
+		o.offlineFlag(f)
+	}
 	f.BoolVar(&o.flushCache, "flush-cache", false, "empty the server's prefix cache before the run")
 }
 

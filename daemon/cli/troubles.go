@@ -32,13 +32,22 @@ func troubles(command string, run *probes.Run) string {
 	case run.Error != "":
 		fmt.Fprintf(&b, "inferbeat %s: nothing was measured: %s\n", command, run.Error)
 	}
+	if run.Comparison == nil { // its records are of one part of one side
+		b.WriteString(failureText(command, run))
+	}
+	return b.String()
+}
+
+// failureText says in what ways the requests of a run failed.
+func failureText(command string, run *probes.Run) string {
+	var b strings.Builder
 	records := run.Records
 	for i := range run.Steps {
 		records = append(slices.Clip(records), run.Steps[i].Records...)
 	}
 	list, failed := failures(records)
 	if failed == 0 {
-		return b.String()
+		return ""
 	}
 	fmt.Fprintf(&b, "inferbeat %s: %d of %d requests to %s failed (backend %s)\n",
 		command, failed, len(records), run.Target.BaseURL, run.Target.Backend)

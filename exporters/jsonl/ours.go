@@ -66,7 +66,8 @@ type ours struct {
 	Offline *offline `json:"offline"`
 	Parts   []part   `json:"parts,omitempty"`
 
-	Sweep *sweep `json:"sweep,omitempty"`
+	Sweep      *sweep      `json:"sweep,omitempty"`
+	Comparison *comparison `json:"comparison,omitempty"`
 
 	Details *ourDetails `json:"details,omitempty"`
 }
@@ -150,14 +151,11 @@ type connections struct {
 }
 
 func newOurs(run *probes.Run, version string) ours {
-	s, t, w := &run.Summary, &run.Target, &run.Spec.Workload
+	s, w := &run.Summary, &run.Spec.Workload
 	o := ours{
 		Version: version, RunID: run.ID, Source: text(run.Source), Origin: text(run.Origin), Probe: run.Spec.Probe, Kind: string(run.Spec.Kind),
-		Target: target{
-			Name: t.Name, Pool: t.Pool, Environment: string(t.Environment), Site: text(t.Site), Backend: t.Backend,
-			Model: text(t.Model), BaseURL: printable(t.BaseURL), Labels: t.Labels, Connection: string(t.Connection.Policy),
-		},
-		Start: instant(run.Start), End: instant(run.End), Result: string(run.Result), Complete: run.Complete,
+		Target: newTarget(&run.Target),
+		Start:  instant(run.Start), End: instant(run.End), Result: string(run.Result), Complete: run.Complete,
 		Error: text(run.Error), Fingerprint: text(run.Fingerprint),
 		Validity: run.Validity, Verdict: run.Verdict, Traps: run.Traps,
 		Workload: workload{
@@ -177,6 +175,7 @@ func newOurs(run *probes.Run, version string) ours {
 	o.Batch = newBatch(s.Batch)
 	o.Answer = text(string(s.Answer))
 	o.Repeats, o.Offline = newRepeats(&s.Repeats), newOffline(&s.Offline)
+	o.Comparison = newComparison(run.Comparison)
 	if o.Traps == nil {
 		o.Traps = []probes.Reason{}
 	}

@@ -8,7 +8,8 @@
 // schedule, connections, what the server says about itself, and validity, verdict and traps with their reasons.
 //
 // A sweep has another form: a table of its steps, what they say about the capacity,
-// and the curve as a drawing of characters.
+// and the curve as a drawing of characters. So has a comparison: two targets stand
+// beside each other.
 //
 // What is unknown prints as n/a, never as 0.
 package report
@@ -30,12 +31,15 @@ const (
 	unknown   = "n/a"
 )
 
-// Text writes both blocks, or the sweep, in one write.
+// Text writes both blocks, the sweep or the comparison, in one write.
 func Text(w io.Writer, run *probes.Run) error {
 	var p printer
-	if run.Spec.Kind == probes.Sweep {
+	switch {
+	case run.Spec.Kind == probes.Sweep:
 		p.sweep(run)
-	} else {
+	case run.Comparison != nil:
+		p.comparison(run)
+	default:
 		p.benchServing(run)
 		p.inferbeat(run)
 	}

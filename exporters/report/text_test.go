@@ -194,6 +194,24 @@ func repeatedRun() *probes.Run {
 	return run
 }
 
+// comparedRun is two pairs, of which one can be believed.
+func comparedRun() *probes.Run {
+	run := goodRun()
+	for _, role := range []string{"pair 1 A", "pair 1 B", "pair 2 B", "pair 2 A"} {
+		run.Parts = append(run.Parts, probes.Part{Role: role, Run: goodRun()})
+	}
+	run.Parts[2].Run.Validity.State = probes.Invalid
+	run.Comparison = &probes.Comparison{Pairs: 2, Used: 1, Reference: probes.Target{Name: "reference", Environment: probes.Production, Backend: "vllm"},
+		Metrics: []probes.Contrast{
+			{Name: "ttft_p50_seconds", N: 1, Reference: 0.2, Candidate: 0.21, Difference: 0.01, Ratio: probes.Known(1.05)},
+			{Name: "output_throughput", N: 1, Reference: 0, Candidate: 900, Difference: 900},
+			{Name: "success_ratio", N: 1, Reference: 1, Candidate: 0.5, Difference: -0.5, Ratio: probes.Known(0.5)},
+		}}
+	run.Validity = probes.Validity{State: probes.Invalid, Reasons: []probes.Reason{{Code: "pairs_lost", Text: "only 1 of 2 pairs can be believed"}}}
+	run.Verdict = probes.Verdict{State: probes.Unknown, Reasons: []probes.Reason{{Code: "not_judged", Text: "shown, not judged"}}}
+	return run
+}
+
 // batchRun is one batch, imported.
 func batchRun() *probes.Run {
 	run := goodRun()
@@ -251,7 +269,7 @@ func impossibleRun() *probes.Run {
 
 func TestGolden(t *testing.T) {
 	for name, run := range map[string]*probes.Run{
-		"good": goodRun(), "repeats": repeatedRun(), "batch": batchRun(), "all_failed": failedRun(), "interrupted": interruptedRun(), "impossible": impossibleRun(),
+		"good": goodRun(), "repeats": repeatedRun(), "comparison": comparedRun(), "batch": batchRun(), "all_failed": failedRun(), "interrupted": interruptedRun(), "impossible": impossibleRun(),
 		"sweep": sweptRun(), "sweep_cut": cutSweep(),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -83,6 +83,8 @@ const (
 	Compressed         = "compressed"
 	Coalesced          = "coalesced"
 	RepeatsLost        = "repeats_lost"
+	PairsLost          = "pairs_lost"
+	UnequalWork        = "unequal_work"
 	NotSaturated       = "not_saturated"
 	UnusableSteps      = "unusable_steps"
 )
@@ -90,6 +92,7 @@ const (
 // Codes of the verdict; TooFewSamples is one of them too.
 const (
 	InvalidMeasurement = "invalid_measurement"
+	NotJudged          = "not_judged"
 	NothingMeasured    = "nothing_measured"
 	NoSuccess          = "no_success"
 	FailedRequests     = "failed_requests"
@@ -191,19 +194,27 @@ var ValidityCodes = []Row{
 		"their median is that of a minority"},
 	{RepeatsLost, string(probes.Suspect), "some repeats of a load were cut short or are invalid; they are left out of the median",
 		"the median of fewer runs is less sure"},
+	{PairsLost, string(probes.Invalid), "in at most half of the pairs of a comparison both sides are complete and not invalid",
+		"their medians are those of a minority"},
+	{PairsLost, string(probes.Suspect), "a side of some pairs of a comparison was cut short or is invalid; these pairs are left out",
+		"medians of fewer pairs are less sure"},
+	{UnequalWork, string(probes.Suspect), "the sides of a comparison differ by more than 1 % in requests, input tokens or output tokens",
+		"tokenizers, templates or answer lengths differ, so that times and token rates are of different work"},
 	{NotSaturated, string(probes.Suspect), "a peak ended although the throughput had still grown by 5 % and more at its last doubling",
 		"the ceiling is higher than the number"},
 	{Coalesced, string(probes.Suspect), "more than 5 % of the chunk gaps are zero because one read brought several events",
 		"pace and tail of the gaps are the network's or the reader's"},
 }
 
-// VerdictCodes documents every reason of [Judge]. The gravest state wins: fail,
+// VerdictCodes documents every reason of [Judge] and [Unjudged]. The gravest state wins: fail,
 // unknown, warn, pass. Unknown outranks warn because a promise that could not be
 // judged may be broken; it does not outrank fail, which stays true whatever the
 // rest is.
 var VerdictCodes = []Row{
 	{InvalidMeasurement, string(probes.Unknown), "the run is invalid",
 		"its numbers are not the target's"},
+	{NotJudged, string(probes.Unknown), "two targets were compared",
+		"medians and differences are shown; whether one is worse is left to the reader"},
 	{NothingMeasured, string(probes.Unknown), "no request was completed or failed",
 		"there is nothing to judge"},
 	{NoSuccess, string(probes.Fail), "not one request was completed",

@@ -7,13 +7,42 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
+// CountTolerance is by how much the tokens of two sides may differ for their
+// times to be of the same work.
+const CountTolerance = 0.01
+
 // OfRepeats is the validity of a median of runs. What makes one of them suspect
 // makes the median suspect; one that is invalid is left out of it, which is a
 // reason too, and more than half of them leave nothing to believe.
 func OfRepeats(run *probes.Run) probes.Validity {
-	v := probes.Validity{State: probes.Valid}
+	v, left := ofParts(run)
 	repeats := &run.Summary.Repeats
-	var left []string
+	return shortfall(v, RepeatsLost, "runs", repeats.Used, repeats.Runs, left)
+}
+
+// OfComparison is the validity of a comparison: as that of repeats, of which a pair
+// is lost with either side. Sides that did not do the same work are suspect.
+func OfComparison(run *probes.Run) probes.Validity {
+	v, left := ofParts(run)
+	c := run.Comparison
+	for _, m := range c.Metrics {
+		ratio, ok := m.Ratio.Get()
+		if work := workOf[m.Name]; work != "" && ok && (ratio > 1+CountTolerance || ratio < 1/(1+CountTolerance)) {
+			v = Doubt(v, UnequalWork, "%s of a run: %.0f on side A and %.0f on side B, by each side's own count", work, m.Reference, m.Candidate)
+		}
+	}
+	return shortfall(v, PairsLost, "pairs", c.Used, c.Pairs, left)
+}
+
+// workOf names the numbers that are equal for the same work.
+var workOf = map[string]string{
+	"completed": "requests", "input_tokens": "input tokens", "output_tokens": "output tokens",
+}
+
+// ofParts gathers the doubts about those parts that can be believed, and says why
+// the others cannot.
+func ofParts(run *probes.Run) (v probes.Validity, left []string) {
+	v.State = probes.Valid
 	for _, part := range run.Parts {
 		if part.Run.Validity.State == probes.Invalid || !part.Run.Complete {
 			left = append(left, fmt.Sprintf("%s: %s", part.Role, codes(part.Run.Validity.Reasons)))
@@ -27,19 +56,33 @@ func OfRepeats(run *probes.Run) probes.Validity {
 			v.State = probes.Suspect
 		}
 	}
-	if repeats.Used == repeats.Runs {
+	return v, left
+}
+
+// shortfall adds that not all of what was asked for is in a median.
+func shortfall(v probes.Validity, code, what string, used, asked int, left []string) probes.Validity {
+	if used == asked {
 		return v
 	}
 	v.State = probes.Suspect
-	if 2*repeats.Used <= repeats.Runs {
+	if 2*used <= asked {
 		v.State = probes.Invalid
 	}
-	text := fmt.Sprintf("only %d of %d runs can be believed", repeats.Used, repeats.Runs)
+	text := fmt.Sprintf("only %d of %d %s can be believed", used, asked, what)
 	for _, l := range left {
 		text += "; " + l
 	}
-	v.Reasons = append(v.Reasons, probes.Reason{Code: RepeatsLost, Text: text})
+	v.Reasons = append(v.Reasons, probes.Reason{Code: code, Text: text})
 	return v
+}
+
+// Unjudged is the verdict of a comparison: its numbers stand for themselves.
+func Unjudged(v probes.Validity) probes.Verdict {
+	code, text := NotJudged, "the medians and differences of a comparison are shown, not judged"
+	if v.State == probes.Invalid {
+		code, text = InvalidMeasurement, "invalid: "+codes(v.Reasons)
+	}
+	return probes.Verdict{State: probes.Unknown, Reasons: []probes.Reason{{Code: code, Text: text}}}
 }
 
 // JudgeRepeats judges a median of runs. The median is held against the promises;

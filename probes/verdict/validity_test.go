@@ -324,9 +324,9 @@ func TestValidityTable(t *testing.T) {
 		}
 	}
 	// These cannot come alone: whoever misses the rate was late, or dropped or capped.
-	// Those of repeats and peaks come from runs of several parts; see TestOfRepeats and TestDoubt.
+	// Those of repeats and peaks come from runs of several parts; see TestOfRepeats, TestOfComparison and TestDoubt.
 	for _, row := range []string{RateNotAchieved + " invalid", RateNotAchieved + " suspect",
-		RepeatsLost + " invalid", RepeatsLost + " suspect", NotSaturated + " suspect"} {
+		RepeatsLost + " invalid", RepeatsLost + " suspect", PairsLost + " invalid", PairsLost + " suspect", UnequalWork + " suspect", NotSaturated + " suspect"} {
 		proven[row] = true
 	}
 	for _, row := range rows(ValidityCodes) {

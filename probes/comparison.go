@@ -1,0 +1,26 @@
+package probes
+
+// Comparison lays the run's target, the candidate (B), beside a reference (A).
+// Both were given the same prompts at the same times, a pair of runs after the
+// other, in the order A B, B A, A B, ... so that a drift of the surroundings meets
+// both alike. The parts of the run are all runs, in order.
+type Comparison struct {
+	Reference Target
+	// Pairs is how many were asked for and Used in how many of them both runs can
+	// be believed; the numbers are of those.
+	Pairs, Used int
+	Metrics     []Contrast
+}
+
+// Contrast is one number on both sides, in the unit that its name ends with. The
+// median of the differences is not the difference of the medians: a pair has the
+// weather of its own minute in common, which the first takes out.
+type Contrast struct {
+	Name       string // as in [Spread]
+	N          int    // pairs in which it is known on both sides
+	Reference  float64
+	Candidate  float64
+	Difference float64 // median over pairs of candidate - reference
+	// Ratio is Candidate / Reference, unknown where the reference is 0.
+	Ratio Optional[float64]
+}
