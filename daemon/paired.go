@@ -20,13 +20,14 @@ func (r *Runner) Compare(ctx context.Context, reference, candidate probes.Target
 	spec.Kind = probes.Paired
 	run := &probes.Run{ID: newRunID(), Target: candidate, Spec: spec, Start: time.Now(),
 		Comparison: &probes.Comparison{Reference: reference, Pairs: spec.Pairs}}
-	return contained(ctx, run, hooks, func() error {
+	contained(ctx, run, hooks, func() error {
 		if err := Comparable(reference, candidate, spec); err != nil {
 			return err
 		}
 		whole := &parts{Runner: r, run: run, progress: progress, hooks: hooks}
 		return whole.compare(ctx, [2]probes.Target{reference, candidate})
 	})
+	return run
 }
 
 // Comparable refuses targets that cannot be given the same requests, and a server

@@ -98,12 +98,13 @@ type Hooks struct {
 // wrong, a panic included, is in its Result and Error.
 func (r *Runner) Run(ctx context.Context, target probes.Target, spec probes.Spec, progress *loadgen.Progress, hooks Hooks) *probes.Run {
 	run := &probes.Run{ID: newRunID(), Target: target, Spec: spec, Start: time.Now()}
-	return contained(ctx, run, hooks, func() error { return r.carryOut(ctx, run, progress, hooks) })
+	contained(ctx, run, hooks, func() error { return r.carryOut(ctx, run, progress, hooks) })
+	return run
 }
 
 // contained does the work of a run. What goes wrong, a panic included, becomes the
 // run's result.
-func contained(ctx context.Context, run *probes.Run, hooks Hooks, work func() error) *probes.Run {
+func contained(ctx context.Context, run *probes.Run, hooks Hooks, work func() error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			run.Result, run.Error = probes.RunFailed, fmt.Sprintf("panic in the probe: %v", cause)
@@ -118,7 +119,6 @@ func contained(ctx context.Context, run *probes.Run, hooks Hooks, work func() er
 	if err := work(); err != nil {
 		fail(ctx, run, err)
 	}
-	return run
 }
 
 // carryOut fills a run in, in one piece or in the parts that its spec asks for.
