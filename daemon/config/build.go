@@ -205,27 +205,45 @@ func (b *builder) required(path, key string, known bool) bool {
 // that contradict it.
 func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 	written := func(key string) bool { return b.set(path + "." + key) }
-	shaped, rated := written("burstiness") || written("cv"), written("request_rate")
 	if p.Arrivals == "" && !written("arrivals") {
-		switch {
-		case p.Kind == string(probes.Replay):
-			p.Arrivals = string(probes.FromTrace)
-		case shaped:
-			p.Arrivals = string(probes.Gamma)
-		case p.Kind == string(probes.Sweep):
-			p.Arrivals = string(probes.Poisson)
-		case math.IsInf(p.RequestRate, 1):
-			p.Arrivals = string(probes.Burst)
-		case rated:
-			p.Arrivals = string(probes.Poisson)
-		case written("max_concurrency") || canary:
-			p.Arrivals, p.MaxConcurrency = string(probes.ClosedLoop), max(1, p.MaxConcurrency)
-		case p.Kind != "":
-			b.report(path, "needs request_rate or max_concurrency")
-		}
+		b.pickProcess(path, p, canary, written)
 	}
 	a := probes.Arrivals{Process: probes.ArrivalProcess(p.Arrivals), Rate: p.RequestRate, MaxConcurrency: p.MaxConcurrency, StartTogether: p.StartTogether, Ramp: p.Ramp}
 	before := len(b.problems)
+	b.arrivalRate(path, p, &a, written)
+	if p.Kind == string(probes.Replay) && a.Process != probes.FromTrace && a.Process != "" {
+		b.report(path+".arrivals", "must be trace for a replay, or not written; use kind load for other times")
+	}
+	b.arrivalShape(path, p, &a, written)
+	if len(b.problems) == before && a.Process != "" && b.checks.Arrivals != nil && b.sound(path) {
+		b.refused(path, path, b.checks.Arrivals(a))
+	}
+	return a
+}
+
+// pickProcess fills in the process that the other keys imply.
+func (b *builder) pickProcess(path string, p *probe, canary bool, written func(string) bool) {
+	switch {
+	case p.Kind == string(probes.Replay):
+		p.Arrivals = string(probes.FromTrace)
+	case written("burstiness") || written("cv"):
+		p.Arrivals = string(probes.Gamma)
+	case p.Kind == string(probes.Sweep):
+		p.Arrivals = string(probes.Poisson)
+	case math.IsInf(p.RequestRate, 1):
+		p.Arrivals = string(probes.Burst)
+	case written("request_rate"):
+		p.Arrivals = string(probes.Poisson)
+	case written("max_concurrency") || canary:
+		p.Arrivals, p.MaxConcurrency = string(probes.ClosedLoop), max(1, p.MaxConcurrency)
+	case p.Kind != "":
+		b.report(path, "needs request_rate or max_concurrency")
+	}
+}
+
+// arrivalRate checks what each process needs to know about its rate.
+func (b *builder) arrivalRate(path string, p *probe, a *probes.Arrivals, written func(string) bool) {
+	rated := written("request_rate")
 	switch a.Process {
 	case probes.Burst:
 		if rated && p.RequestRate > 0 && !math.IsInf(p.RequestRate, 1) {
@@ -251,16 +269,18 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 	case probes.Constant, probes.Poisson, probes.Gamma:
 		if p.Kind == string(probes.Sweep) {
 			a.Rate = highestRate(p)
-			break
+			return
 		}
 		if math.IsInf(p.RequestRate, 1) {
 			b.report(path+".request_rate", "must be finite for %s arrivals", a.Process)
 		}
 		b.required(path, "request_rate", p.RequestRate > 0)
 	}
-	if p.Kind == string(probes.Replay) && a.Process != probes.FromTrace && a.Process != "" {
-		b.report(path+".arrivals", "must be trace for a replay, or not written; use kind load for other times")
-	}
+}
+
+// arrivalShape reads the two keys that shape a gamma process.
+func (b *builder) arrivalShape(path string, p *probe, a *probes.Arrivals, written func(string) bool) {
+	shaped := written("burstiness") || written("cv")
 	switch {
 	case shaped && a.Process != probes.Gamma && a.Process != "":
 		b.report(path, "burstiness and cv belong to gamma arrivals, not to %s", a.Process)
@@ -273,10 +293,6 @@ func (b *builder) arrivals(path string, p *probe, canary bool) probes.Arrivals {
 	case p.CV > 0:
 		a.CV = p.CV
 	}
-	if len(b.problems) == before && a.Process != "" && b.checks.Arrivals != nil && b.sound(path) {
-		b.refused(path, path, b.checks.Arrivals(a))
-	}
-	return a
 }
 
 // sound reports whether nothing at or below the path has been reported, so that
