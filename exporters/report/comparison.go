@@ -58,6 +58,7 @@ func (p *printer) comparison(run *probes.Run) {
 
 func (p *printer) side(label string, t *probes.Target) {
 	p.row(label, fmt.Sprintf("%s (%s)", t.Name, t.Environment))
+	p.row("  URL:", t.BaseURL)
 	p.row("  Backend:", t.Backend)
 	p.row("  Model:", orUnknown(t.Model))
 }

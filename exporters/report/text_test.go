@@ -201,7 +201,8 @@ func comparedRun() *probes.Run {
 		run.Parts = append(run.Parts, probes.Part{Role: role, Run: goodRun()})
 	}
 	run.Parts[2].Run.Validity.State = probes.Invalid
-	run.Comparison = &probes.Comparison{Pairs: 2, Used: 1, Reference: probes.Target{Name: "reference", Environment: probes.Production, Backend: "vllm"},
+	run.Target.BaseURL = "http://b:8000"
+	run.Comparison = &probes.Comparison{Pairs: 2, Used: 1, Reference: probes.Target{Name: "reference", Environment: probes.Production, Backend: "vllm", BaseURL: "http://a:8000"},
 		Metrics: []probes.Contrast{
 			{Name: "ttft_p50_seconds", N: 1, Reference: 0.2, Candidate: 0.21, Difference: 0.01, Ratio: probes.Known(1.05)},
 			{Name: "output_throughput", N: 1, Reference: 0, Candidate: 900, Difference: 900},
