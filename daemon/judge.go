@@ -16,22 +16,29 @@ import (
 // judge turns the records of a run that was carried out into its summary,
 // validity, verdict and result.
 func judge(run *probes.Run, stats loadgen.Stats, source *workload.Source, server probes.ServerSummary, process probes.Process, evidence verdict.Evidence) {
+	run.Sending = probes.Sending{Start: stats.Start, End: stats.End, Window: stats.Ended == loadgen.EndedWindow}
+	run.SkippedRows = source.Skipped()
+	run.Complete = stats.Complete()
+	run.Fingerprint = verdict.Fingerprint(run.Spec, run.Target, run.Facts, source.Version())
+	run.Whole = wholeFingerprint(run, source.Version())
+	evidence.Interrupted = stats.Ended == loadgen.EndedInterrupted
+	condense(run, server, process, evidence)
+}
+
+// condense computes from a run's records what they are worth.
+func condense(run *probes.Run, server probes.ServerSummary, process probes.Process, evidence verdict.Evidence) {
 	spec := &run.Spec
 	input := summary.Input{Spec: spec, Records: run.Records, Warmup: len(run.Warmup), Server: server, Process: process}
-	if stats.Ended == loadgen.EndedWindow {
-		input.Start, input.End = probes.Known(stats.Start), probes.Known(stats.End)
+	if run.Sending.Window {
+		input.Start, input.End = probes.Known(run.Sending.Start), probes.Known(run.Sending.End)
 	}
 	input.OfferedRate, input.PlannedSpan = planned(spec)
 	if spec.Arrivals.Process == probes.FromTrace {
 		input.OfferedRate, input.PlannedSpan = traced(run.Records)
 	}
-	run.SkippedRows = source.Skipped()
-	run.Complete = stats.Complete()
 	answer := run.Summary.Answer
 	run.Summary = summary.Summarize(input)
 	run.Summary.Answer = answer
-	run.Fingerprint = verdict.Fingerprint(*spec, run.Target, run.Facts, source.Version())
-	evidence.Interrupted = stats.Ended == loadgen.EndedInterrupted
 	run.Summary.Offline = offlineGap(run)
 	conclude(run, evidence)
 }
@@ -45,7 +52,7 @@ func planned(spec *probes.Spec) (rate probes.Optional[float64], span probes.Opti
 	if over <= 0 {
 		return probes.Known(math.Inf(1)), span
 	}
-	return probes.Known(float64(count) / over.Seconds()), probes.Known(over)
+	return probes.Known(float64(spec.Shard.Share(count)) / over.Seconds()), probes.Known(over)
 }
 
 // traced is what a trace asked for: the span over which its requests were due, in

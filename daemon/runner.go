@@ -98,6 +98,9 @@ type Hooks struct {
 // wrong, a panic included, is in its Result and Error.
 func (r *Runner) Run(ctx context.Context, target probes.Target, spec probes.Spec, progress *loadgen.Progress, hooks Hooks) *probes.Run {
 	run := &probes.Run{ID: newRunID(), Target: target, Spec: spec, Start: time.Now()}
+	if spec.Shard.Split() {
+		run.ID = shardRunID(&spec)
+	}
 	contained(ctx, run, hooks, func() error { return r.carryOut(ctx, run, progress, hooks) })
 	return run
 }
@@ -123,6 +126,9 @@ func contained(ctx context.Context, run *probes.Run, hooks Hooks, work func() er
 
 // carryOut fills a run in, in one piece or in the parts that its spec asks for.
 func (r *Runner) carryOut(ctx context.Context, run *probes.Run, progress *loadgen.Progress, hooks Hooks) error {
+	if err := CheckShard(run.Spec); err != nil {
+		return err
+	}
 	if path := run.Spec.OfflineResult; path != "" {
 		if _, err := readOffline(path); err != nil {
 			return err
@@ -164,40 +170,53 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	leave := r.enter(run.Target.Name)
 	defer leave()
 	process := startProcessMeter()
-	run.Start = time.Now()
-	clock := probes.Clock{Start: run.Start}
+	clock := clockOf(&run.Spec)
+	run.Start = clock.Start
+	part := split{Shard: run.Spec.Shard}
 	if hooks.Started != nil {
 		hooks.Started(run.ID)
 	}
-	collect := func(into *[]probes.Record) func(probes.Record) {
-		return func(record probes.Record) {
-			*into = append(*into, record)
-			if hooks.Record != nil {
-				if !run.Spec.KeepText {
-					record.Text = "" // it was kept to be counted, not to be shown
-				}
-				hooks.Record(run.ID, &record)
-			}
-		}
+	if part.warms(run.Spec.Warmup) {
+		loadgen.Run(ctx, clock, part.load(warmupLoad(run.Spec, client.backend, source.NextWarmup, clock.Now())), collect(run, &run.Warmup, hooks))
 	}
-	if run.Spec.Warmup != (probes.Warmup{}) {
-		loadgen.Run(ctx, clock, warmupLoad(run.Spec, client.backend, source.NextWarmup, clock.Now()), collect(&run.Warmup))
+	if err := part.await(ctx, clock); err != nil {
+		return err
+	}
+	if part.Split() {
+		process = startProcessMeter() // the wait would dilute the shares
 	}
 	seen.measuring(ctx)
-	load := measuredLoad(run.Spec, client.backend, keepText(source.Next, run.Spec.KeepText || own != nil), clock.Now())
+	start, err := part.start(clock)
+	if err != nil {
+		return err
+	}
+	load := part.load(measuredLoad(run.Spec, client.backend, keepText(source.Next, run.Spec.KeepText || own != nil), start))
 	load.Progress = progress
-	stats := loadgen.Run(ctx, clock, load, collect(&run.Records))
+	stats := loadgen.Run(ctx, clock, load, collect(run, &run.Records, hooks))
 	run.End = run.Start.Add(clock.Now())
 	used := process.stop()
 	evidence := verdict.Evidence{Concurrent: leave()}
 	server := seen.ended(ctx, &evidence)
-	if err := errors.Join(stats.Err, source.Err()); err != nil {
+	if err := errors.Join(stats.Err, source.Err(), part.err()); err != nil {
 		return fmt.Errorf("read workload %s: %w", run.Spec.Workload.Name, err)
 	}
 	own.retokenize(run)
 	run.Summary.Answer = ask(ctx, client.backend, clock, run)
 	judge(run, stats, source, server, used, evidence)
 	return nil
+}
+
+// collect keeps the records of a run, and shows them.
+func collect(run *probes.Run, into *[]probes.Record, hooks Hooks) func(probes.Record) {
+	return func(record probes.Record) {
+		*into = append(*into, record)
+		if hooks.Record != nil {
+			if !run.Spec.KeepText {
+				record.Text = "" // it was kept to be counted, not to be shown
+			}
+			hooks.Record(run.ID, &record)
+		}
+	}
 }
 
 // ownTokenizer is nil for a workload whose texts the target counts, or nobody.
@@ -251,7 +270,7 @@ func (r *Runner) prepare(ctx context.Context, client *pairClient, run *probes.Ru
 	if err != nil {
 		return nil, err
 	}
-	if spec.FlushCache {
+	if spec.FlushCache && spec.Shard.Index == 0 { // once for all shards
 		if err := calls.FlushCache(ctx); err != nil {
 			source.Close()
 			return nil, fmt.Errorf("flush cache of %s: %w", run.Target.Name, err)

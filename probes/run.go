@@ -57,6 +57,20 @@ type Run struct {
 	// counts the requests of all steps; a latency over all rates would be of none.
 	Steps    []Step
 	Capacity Capacity
+	// Whole is, of a shard's run, the fingerprint of the load that it is a part of.
+	Whole string
+	// Merged is how many shards the run has been merged from; 0 is a run of its own.
+	Merged int
+	// Sending is when the measured part was sent.
+	Sending Sending
+}
+
+// Sending is the span of a load, in offsets from the run's start.
+type Sending struct {
+	Start, End time.Duration
+	// Window says that the load ended because its duration was over, so that the
+	// span and not the requests bounds what is counted per second.
+	Window bool
 }
 
 // Part is a run that is part of another.

@@ -70,6 +70,9 @@ type Spec struct {
 	KeepText bool
 	// Sweep is what a sweep does; Requests and Duration then bound each of its steps.
 	Sweep SweepPlan
+	// Shard is the part of the load that this process sends. Requests, Arrivals and
+	// Warmup are those of the whole load.
+	Shard Shard
 }
 
 // PeakTurns is how many requests each worker of a peak's step has at least: with
@@ -89,7 +92,7 @@ func (s Spec) PeakStep(workers int) Spec {
 // is not known.
 func (s Spec) MostRequests() int {
 	if s.Kind != Peak {
-		return s.Requests * max(1, s.Repeats) * max(1, 2*s.Pairs)
+		return s.Shard.Share(s.Requests) * max(1, s.Repeats) * max(1, 2*s.Pairs)
 	}
 	sum := 0
 	for workers := max(1, s.StartConcurrency); ; workers *= 2 {
@@ -104,7 +107,7 @@ func (s Spec) MostRequests() int {
 // MostInFlight is how many requests may be in flight at once; 0 is no bound.
 func (s Spec) MostInFlight() int {
 	most := s.Arrivals.MaxConcurrency
-	if n := s.Requests; s.Kind != Peak && n > 0 && (most == 0 || n < most) {
+	if n := s.Shard.Share(s.Requests); s.Kind != Peak && n > 0 && (most == 0 || n < most) {
 		return n
 	}
 	return most

@@ -45,7 +45,7 @@ func TestHelpOfRunIsGrouped(t *testing.T) {
 		}
 	}
 	want := []string{
-		"Target", "Dataset", "Shared prefixes, images and traces", "Load", "Sampling", "Timeouts of each request (0 is no bound)",
+		"Target", "Dataset", "Shared prefixes, images and traces", "Load", "One part of a load that several processes send; 'inferbeat merge' joins their results", "Sampling", "Timeouts of each request (0 is no bound)",
 		"Configuration, instead of the flags above", "Output",
 	}
 	if diff := cmp.Diff(want, titles); diff != "" {

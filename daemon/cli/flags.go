@@ -136,7 +136,8 @@ var flagOf = map[string]string{
 	"block_tokens": "block-tokens", "time_unit": "time-unit",
 	"fixed_output_tokens": "sharegpt-output-len", "context_tokens": "sharegpt-context-len", "token_ids": "tokenize-prompt",
 	"temperature": "temperature", "extra_body": "extra-request-body",
-	"rate": "request-rate", "cv": "burstiness", "max_concurrency": "max-concurrency", "ramp": "ramp", "start_together": "start-together",
+	"shard": "shard",
+	"rate":  "request-rate", "cv": "burstiness", "max_concurrency": "max-concurrency", "ramp": "ramp", "start_together": "start-together",
 }
 
 // inFlags says with flags what a stage says with keys of the configuration.

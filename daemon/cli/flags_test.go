@@ -78,6 +78,10 @@ func TestFlagEffects(t *testing.T) {
 		}},
 		{"--random-input-len 5", func(r *resolved) { r.Spec.Workload.InputTokens = 5 }},
 		{"--random-output-len 6", func(r *resolved) { r.Spec.Workload.OutputTokens = 6 }},
+		{"--shard 1/3 --start-at 2999-01-02T05:04:05.5+02:00 --output-details", func(r *resolved) {
+			r.Spec.Shard = probes.Shard{Index: 1, Of: 3, Start: time.Date(2999, 1, 2, 3, 4, 5, 5e8, time.UTC)}
+			r.Spec.KeepText, r.Options.outputDetails = true, true
+		}},
 		{"--random-range-ratio 0.5", func(r *resolved) { r.Spec.Workload.RangeRatio = 0.5 }},
 		{"--dataset-name random-ids --vocab-size 100", func(r *resolved) {
 			r.Spec.Workload.Dataset, r.Spec.Workload.VocabSize = "random-ids", 100
@@ -238,6 +242,18 @@ func TestFlagMistakes(t *testing.T) {
 		{[]string{"--num-prompts", "ten"}, `invalid argument "ten" for "--num-prompts" flag: must be an integer; see 'inferbeat run --help'`},
 		{[]string{"--duration", "10"}, `invalid argument "10" for "--duration" flag: must be a duration like "30s" or "5m"; see 'inferbeat run --help'`},
 		{[]string{"--header", "A=Bearer", "sk-SECRET"}, `argument 3 belongs to no flag: options are written --name value, and a value with spaces in quotes; see 'inferbeat run --help'`},
+		{[]string{"--shard", "0/2"}, "--shard: needs --start-at, the time at which all shards start"},
+		{[]string{"--start-at", "+1s"}, "--start-at: has no effect without --shard"},
+		{[]string{"--shard", "2/2", "--start-at", "+1m"}, `--shard: "2/2" is not of the form i/n, with i from 0 to n-1`},
+		{[]string{"--shard", "0", "--start-at", "+1m"}, `--shard: "0" is not of the form i/n, with i from 0 to n-1`},
+		{[]string{"--shard", "0/2", "--start-at", "noon"}, `--start-at: "noon" is neither a time as in 2026-01-02T15:04:05Z nor a duration from now as in +90s`},
+		{[]string{"--shard", "0/2", "--start-at", "2001-02-03T04:05:06Z", "--output-file", "x", "--output-details"}, "--start-at: 2001-02-03T04:05:06Z is over"},
+		{[]string{"--shard", "0/2", "--start-at", "+1m"}, "--shard: needs --output-file and --output-details, from which 'inferbeat merge' makes the result, in --format sglang"},
+		{[]string{"--shard", "0/2", "--start-at", "+1m", "--output-file", "x", "--output-details", "--repeats", "2", "--max-concurrency", "4", "--request-rate", "9"},
+			"--shard: a cap on the requests in flight cannot be split: a slot of one shard is of no use to the others; leave it out\n" +
+				"--shard: repeats cannot be split; start each of them with a start of its own"},
+		{[]string{"--shard", "0/2", "--start-at", "+1m", "--output-file", "x", "--output-details", "--max-concurrency", "4"},
+			"--shard: a closed loop cannot be split: its requests are due when others have ended; choose a finite rate or all at once without a cap"},
 		{[]string{"--random-range-ratio", "2"}, `--random-range-ratio: 2 is outside 0 to 1 (0.5 means lengths from half of the full one to the full one)`},
 		{[]string{"--dataset-name", "sharegpt"}, `--dataset-path: missing, name the ShareGPT JSON file`},
 		{[]string{"--dataset-name", "sharegpt", "--dataset-path", "/nope.json"}, `--dataset-path: /nope.json: no such file or directory`},

@@ -57,6 +57,7 @@ func (o *runFlags) resolveAs(build func(*mistakes) probes.Spec, flags *pflag.Fla
 		target = o.buildTarget(&m, env)
 		spec = build(&m)
 	}
+	o.split(&m, &spec)
 	spec.KeepText = o.outputDetails
 	return target, spec, m.join()
 }

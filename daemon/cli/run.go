@@ -21,7 +21,8 @@ var runCommand = command{
 	name: "run", usage: "run [flags]", short: "run one probe now and print the report of bench_serving",
 	about: `Runs one probe now, prints the report of bench_serving with inferbeat's own block below
 it, and exits with 0 (pass), 1 (fail), 2 (usage) or 3 (unknown). The probe comes from flags
-named as in bench_serving, or from a configuration (--config, --target, --probe).`,
+named as in bench_serving, or from a configuration (--config, --target, --probe). A shard
+exits with 0 once its part has been sent; the answer is that of the merged result.`,
 	define: func(f *flagSet) action {
 		options := defineRunFlags(f)
 		return func(ctx context.Context, p Process) (int, error) { return run(ctx, p, options, f.FlagSet) }
@@ -37,6 +38,9 @@ func run(ctx context.Context, p Process, o *runFlags, flags *pflag.FlagSet) (int
 	result, err := measure(ctx, p, "run", o, target, spec)
 	if err != nil {
 		return exitUsage, err
+	}
+	if spec.Shard.Split() && result.Complete {
+		return exitPass, nil // what its part is worth, the merged result says
 	}
 	return exitCode(result), nil
 }
@@ -56,6 +60,9 @@ func (o *runFlags) report(ctx context.Context, p Process, command string, spec p
 	}
 	if err := daemon.ReserveDescriptors(spec); err != nil {
 		return nil, err
+	}
+	if s := spec.Shard; s.Split() {
+		fmt.Fprintf(p.Stderr, "shard %d of %d, the load starts at %s\n", s.Index, s.Of, s.Start.Format(time.RFC3339Nano))
 	}
 	runner := daemon.Runner{UserAgent: daemon.UserAgent(buildVersion())}
 	defer runner.Close()

@@ -63,6 +63,7 @@ type runFlags struct {
 	extraBody        string
 	lora             string
 	flushCache       bool
+	shard, startAt   string
 	timeouts         probes.Timeouts
 	outputFile       string
 	outputDetails    bool
@@ -75,7 +76,7 @@ type runFlags struct {
 
 // withConfig are the flags that do not change what is run, and so may stand
 // beside --config.
-var withConfig = []string{"config", "target", "probe", "output-file", "output-details", "format", "tag", "disable-tqdm"}
+var withConfig = []string{"config", "target", "probe", "output-file", "output-details", "format", "tag", "disable-tqdm", "shard", "start-at"}
 
 // pairedWithConfig are those of `paired` alone.
 var pairedWithConfig = []string{"against-target", "pairs"}
@@ -140,6 +141,9 @@ func defineKindFlags(f *flagSet, kind probes.Kind) *runFlags {
 		o.defineBatch(load)
 	default:
 		o.defineLoad(load)
+	}
+	if kind == probes.Load || kind == probes.Replay {
+		o.defineShard(f.group("One part of a load that several processes send; 'inferbeat merge' joins their results"))
 	}
 	o.defineSampling(f.group("Sampling"))
 

@@ -30,6 +30,8 @@ type ourDetails struct {
 	E2Es       []*number   `json:"e2e"`
 	ChunkGaps  [][]float64 `json:"chunk_gaps"`
 	Cached     []optional  `json:"cached_tokens"`
+
+	raw
 }
 
 // inRequestOrder sorts without touching the run, which others read.
@@ -67,6 +69,7 @@ func newOurDetails(run *probes.Run) *ourDetails {
 	d := &ourDetails{
 		RequestIDs: make([]string, n), Outcomes: make([]string, n), Due: make([]number, n), Sent: make([]*number, n),
 		E2Es: make([]*number, n), ChunkGaps: make([][]float64, n), Cached: make([]optional, n),
+		raw: newRaw(run),
 	}
 	for i, r := range inRequestOrder(run.Records) {
 		d.RequestIDs[i] = r.ID

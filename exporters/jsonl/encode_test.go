@@ -256,7 +256,11 @@ func TestDetailsAreInRequestOrder(t *testing.T) {
 		"request_ids": []any{"req-0", "req-1"}, "outcomes": []any{"ok", "http_5xx"}, "due": []any{0.0, 0.25}, "sent": []any{0.001, 0.251},
 		"e2e": []any{0.14, nil}, "chunk_gaps": []any{[]any{0.04}, []any{}}, "cached_tokens": []any{16.0, nil},
 	}
-	if d := cmp.Diff(any(wantOurs), m["inferbeat"].(map[string]any)["details"]); d != "" {
+	ours := m["inferbeat"].(map[string]any)["details"].(map[string]any)
+	for _, lossless := range []string{"spec", "facts", "process", "sending", "records"} { // see TestReadGivesBackWhatWasWritten
+		delete(ours, lossless)
+	}
+	if d := cmp.Diff(wantOurs, ours); d != "" {
 		t.Errorf("inferbeat.details (-want +got):\n%s", d)
 	}
 }

@@ -1,6 +1,8 @@
 package jsonl
 
 import (
+	"time"
+
 	"github.com/inferbeat/inferbeat/probes"
 )
 
@@ -20,6 +22,8 @@ type ours struct {
 	Complete    bool    `json:"complete"`
 	Error       *string `json:"error"`
 	Fingerprint *string `json:"fingerprint"`
+	Shard       *shard  `json:"shard,omitempty"`
+	Merged      int     `json:"merged_shards,omitempty"`
 
 	Validity probes.Validity `json:"validity"`
 	Verdict  probes.Verdict  `json:"verdict"`
@@ -82,6 +86,22 @@ type target struct {
 	BaseURL     string            `json:"base_url"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Connection  string            `json:"connection_policy"`
+}
+
+// shard says that the line is a part of a load.
+type shard struct {
+	Index int    `json:"index"`
+	Of    int    `json:"of"`
+	Start string `json:"start_at"`
+	Whole string `json:"whole_fingerprint"` // of the load
+}
+
+func newShard(run *probes.Run) *shard {
+	s := run.Spec.Shard
+	if !s.Split() {
+		return nil
+	}
+	return &shard{s.Index, s.Of, s.Start.UTC().Format(time.RFC3339Nano), run.Whole}
 }
 
 type workload struct {
@@ -157,6 +177,7 @@ func newOurs(run *probes.Run, version string) ours {
 		Target: newTarget(&run.Target),
 		Start:  instant(run.Start), End: instant(run.End), Result: string(run.Result), Complete: run.Complete,
 		Error: text(run.Error), Fingerprint: text(run.Fingerprint),
+		Shard: newShard(run), Merged: run.Merged,
 		Validity: run.Validity, Verdict: run.Verdict, Traps: run.Traps,
 		Workload: workload{
 			Name: w.Name, Dataset: w.Dataset, Tokenizer: w.Tokenizer, Cache: string(w.Cache), Seed: w.Seed,

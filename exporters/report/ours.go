@@ -16,6 +16,12 @@ func (p *printer) inferbeat(run *probes.Run) {
 	if run.Source != "" {
 		p.row("Imported from:", fmt.Sprintf("%s (%s)", run.Source, run.Origin))
 	}
+	if s := run.Spec.Shard; s.Split() {
+		p.row("Shard:", fmt.Sprintf("%d of %d (a part of the load)", s.Index, s.Of))
+	}
+	if run.Merged > 0 {
+		p.count("Merged from shards:", run.Merged)
+	}
 	p.row("Probe:", run.Spec.Probe)
 	p.row("Target:", fmt.Sprintf("%s (%s)", run.Target.Name, run.Target.Environment))
 	p.row("Model:", orUnknown(run.Target.Model))

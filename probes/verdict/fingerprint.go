@@ -61,6 +61,10 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 	if a.StartTogether {
 		parts["start_together"] = true
 	}
+	// A part of a load is no measurement of the load, but the parts are alike.
+	if spec.Shard.Split() {
+		parts["shards"] = spec.Shard.Of
+	}
 	if environment := facts.Environment(); len(environment) > 0 {
 		parts["server"] = environment
 	}

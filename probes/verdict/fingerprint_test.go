@@ -69,6 +69,7 @@ func TestFingerprint(t *testing.T) {
 		"Workload.SkipBadRows":       func(s *probes.Spec, _ *probes.Target) { s.Workload.SkipBadRows = true },
 		"Workload.Seed":              func(s *probes.Spec, _ *probes.Target) { s.Workload.Seed = 7 },
 		"Sampling.Temperature":       func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.Temperature = 0.7 },
+		"Spec.Shard":                 func(s *probes.Spec, _ *probes.Target) { s.Shard.Of = 3 },
 		"Sampling.TopP":              func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.TopP = known(0.9) },
 		"Sampling.IgnoreEOS":         func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.IgnoreEOS = false },
 		"Sampling.Stream":            func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.Stream = false },

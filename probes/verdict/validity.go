@@ -23,6 +23,9 @@ type Evidence struct {
 	// one of its runs. They have no common clock, so lags and rate are not judged
 	// again; each of the runs has been, when it ended.
 	Window bool
+	// Shards are the validities of the runs that a run was merged from. What each of
+	// them saw happen to the server is taken over.
+	Shards []probes.Validity
 }
 
 // Validity says whether the run's numbers can be believed. It needs Target,
@@ -170,11 +173,28 @@ func (c *check) circumstances() {
 	if c.evidence.Concurrent {
 		c.add(probes.Suspect, ConcurrentRun, "another run was going on the target")
 	}
+	c.shards()
 	if c.evidence.Interrupted || !c.run.Complete && !c.evidence.Window {
 		c.add(probes.Suspect, Incomplete, "the run was cut short after %d completed requests", c.s.Completed)
 	}
 	if c.s.Dropped > 0 {
 		c.add(probes.Suspect, DroppedRequests, "%d of %d requests were never sent", c.s.Dropped, c.s.Requests)
+	}
+}
+
+// shards takes over what cannot be seen in the pooled records, once.
+func (c *check) shards() {
+	for i, v := range c.evidence.Shards {
+		for _, r := range v.Reasons {
+			told := slices.ContainsFunc(c.validity.Reasons, func(had probes.Reason) bool { return had.Code == r.Code })
+			switch {
+			case told:
+			case r.Code == FingerprintChanged:
+				c.add(probes.Invalid, r.Code, "shard %d: %s", i, r.Text)
+			case r.Code == ServerRestarted || r.Code == ConcurrentRun:
+				c.add(probes.Suspect, r.Code, "shard %d: %s", i, r.Text)
+			}
+		}
 	}
 }
 
