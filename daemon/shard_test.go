@@ -87,6 +87,15 @@ func TestMergedShardsEqualOneRun(t *testing.T) {
 		"burst":    func(s *probes.Spec) { s.Arrivals = probes.Arrivals{Process: probes.Burst, Rate: math.Inf(1)} },
 		"window":   func(s *probes.Spec) { s.Requests, s.Duration = 0, betweenTokens },
 		"cut":      func(s *probes.Spec) { s.Duration = betweenTokens },
+		"trace": func(s *probes.Spec) {
+			var rows strings.Builder
+			for i := range 40 {
+				fmt.Fprintf(&rows, `{"timestamp": %d, "prompt": "Request number %d.", "output_length": %d}`+"\n", 130*i+i*i, i, 5+i%7)
+			}
+			*s = replaySpec("trace", traceFile(t, rows.String()))
+			s.Workload.Trace = probes.Trace{TimeUnit: "ms"}
+			s.Workload.Cache = probes.CacheWarm // the two runs' salts are not equally many tokens
+		},
 		"promises": func(s *probes.Spec) {
 			s.SLOs = []probes.SLO{{Name: "fast", Objective: 0.5, Bounds: map[probes.Signal]time.Duration{probes.TTFT: 150 * time.Millisecond}}}
 			s.Limits = []probes.Limit{{Signal: probes.TTFT, Statistic: probes.StatP50, Severity: probes.Critical, Bound: 0.1}}
@@ -175,6 +184,22 @@ func TestShardTooLate(t *testing.T) {
 		want := "start shard 1 of 2: it was ready 1.5s after the common start " + spec.Shard.Start.Format(time.RFC3339) + "; choose a later one"
 		if run.Result != probes.RunFailed || run.Error != want || len(run.Records) != 0 {
 			t.Errorf("result %s, error %q, %d records; want failed, %q, none", run.Result, run.Error, len(run.Records), want)
+		}
+	})
+}
+
+// A turn waits for an answer that another shard may get.
+func TestSessionsAreNotSplit(t *testing.T) {
+	spec := replaySpec("trace", traceFile(t, `{"timestamp": 0, "prompt": "One.", "output_length": 2}`+"\n"+`{"timestamp": 9, "prompt": "Two.", "output_length": 2, "session_id": "a"}`))
+	spec.Workload.Trace = probes.Trace{TimeUnit: "ms"}
+	synctest.Test(t, func(t *testing.T) {
+		_, runner := scripted(t, nil)
+		defer runner.Close()
+		spec.Shard = probes.Shard{Index: 0, Of: 2, Start: time.Now().Add(time.Minute)}
+		run := runner.Run(context.Background(), shardTarget(), spec, &loadgen.Progress{}, Hooks{})
+		want := "read workload w: split the trace: it has sessions, whose turns wait for answers that another shard gets; run it in one piece"
+		if run.Result != probes.RunFailed || run.Error != want {
+			t.Errorf("result %s, error %q; want failed, %q", run.Result, run.Error, want)
 		}
 	})
 }
