@@ -338,12 +338,21 @@ func FuzzOffsets(f *testing.F) {
 	f.Add(uint8(2), 8.0, 100.0, uint16(20), int64(3))
 	f.Add(uint8(2), 5e-324, 1e-160, uint16(3), int64(3))
 	f.Add(uint8(3), math.Inf(1), 0.0, uint16(20), int64(4))
+	f.Add(uint8(4), 0.0, 0.0, uint16(20), int64(5))
+	f.Add(uint8(5), 0.0, 0.0, uint16(20), int64(6))
 	f.Fuzz(func(t *testing.T, process uint8, rate, cv float64, n uint16, seed int64) {
 		a := probes.Arrivals{
 			Process: probes.ArrivalProcesses[int(process)%len(probes.ArrivalProcesses)],
 			Rate:    rate, CV: cv, MaxConcurrency: 1,
 		}
-		if Validate(a) != nil || !a.OpenLoop() || n == 0 {
+		if Validate(a) != nil || n == 0 {
+			return
+		}
+		if a.Process == probes.ClosedLoop || a.Process == probes.FromTrace {
+			// Their due times come from the answers, or with the requests.
+			if Offsets(a, int(n), seed) != nil {
+				t.Fatalf("%s has offsets of its own", a.Process)
+			}
 			return
 		}
 		checkOffsets(t, a, int(n%2000)+1, seed)
