@@ -47,6 +47,21 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 		},
 		"target": []any{target.Model, target.Backend, target.Environment, target.Connection.Policy, proxyKey(target.Connection.Proxy)},
 	}
+	addLoadParts(parts, &spec, target, facts)
+	addWorkloadParts(parts, &w)
+	text, err := json.Marshal(parts)
+	if err != nil {
+		// Everything above is a string, a bool, an integer or one of canonical's texts.
+		panic(fmt.Sprintf("verdict: marshal fingerprint: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// addLoadParts adds what only some loads, servers or connections have. Each key
+// is left out where it does not apply, so that all others keep their hash.
+func addLoadParts(parts map[string]any, spec *probes.Spec, target probes.Target, facts probes.ServerFacts) {
+	a := spec.Arrivals
 	if spec.StartConcurrency > 1 { // left out else, so that other kinds keep their hash
 		parts["start_concurrency"] = spec.StartConcurrency
 	}
@@ -71,6 +86,10 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 	if p := target.Connection.Protocol; p != "" && p != probes.HTTP1 { // the default has no name of its own
 		parts["protocol"] = p
 	}
+}
+
+// addWorkloadParts adds what only some workloads have, likewise.
+func addWorkloadParts(parts map[string]any, w *probes.Workload) {
 	// Absent for workloads without them, which were there before these.
 	if w.Groups != (probes.Groups{}) {
 		g := w.Groups
@@ -89,13 +108,6 @@ func Fingerprint(spec probes.Spec, target probes.Target, facts probes.ServerFact
 	if w.ApplyChatTemplate {
 		parts["chat_template"] = true
 	}
-	text, err := json.Marshal(parts)
-	if err != nil {
-		// Everything above is a string, a bool, an integer or one of canonical's texts.
-		panic(fmt.Sprintf("verdict: marshal fingerprint: %v", err))
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
 }
 
 // tokenizerKey leaves out where a tokenizer's file lies. What it holds is part of the
