@@ -51,6 +51,9 @@ type Run struct {
 	Parts []Part
 	// Comparison is nil unless the target was compared with another one.
 	Comparison *Comparison
+	// Changes lay the run beside the earlier ones of its fingerprint; nil when it was
+	// not judged over nights.
+	Changes []Change
 	// Fingerprint is equal for runs that may be compared.
 	Fingerprint string
 	// Steps and Capacity are those of a sweep. Its Records are empty and its Summary
@@ -175,6 +178,9 @@ type PairStatus struct {
 	// first, after an invalid run it stays what it was, and it is nil again once
 	// it is older than the spec's StaleAfter.
 	Result *Result
+	// Changes are the pair's metrics beside their baselines, as of the last valid
+	// run; nil for a pair that is not judged over nights. They live as long as Result.
+	Changes []Change
 }
 
 // Result is a valid or suspect measurement: a finished run, or the window of a
