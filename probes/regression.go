@@ -102,7 +102,9 @@ type ComparisonStatus struct {
 	Active               bool
 	NextStart            time.Time // zero: none planned
 	LastCompletion       time.Time // zero: never
-	Last                 *Run      // that ended last, without its records; nil before the first
+	// Skips counts the planned runs that did not start since the comparison was configured.
+	Skips map[SkipReason]int
+	Last  *Run // that ended last, without its records; nil before the first
 	// Result is the last comparison that can be believed; nil before the first and
 	// once it is older than StaleAfter.
 	Result *Run

@@ -58,6 +58,9 @@ type Spec struct {
 	Repeats int
 	// Pairs is how often each side of a comparison is run; 0 is no comparison.
 	Pairs int
+	// Margins are by how much the candidate of a comparison may be worse, in the unit
+	// of [Judgement.Margin]; a metric that is not listed has the margin of its class.
+	Margins map[RegressionMetric]float64
 	// StartConcurrency is where a peak begins; it doubles up to Arrivals.MaxConcurrency.
 	StartConcurrency int
 	// OfflineResult is a file whose last result is the throughput without a

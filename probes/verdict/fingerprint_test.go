@@ -93,8 +93,11 @@ func TestFingerprint(t *testing.T) {
 		"Spec.Schedule":      func(s *probes.Spec, _ *probes.Target) { s.Schedule.Every = time.Hour },
 		"Spec.SLOs":          func(s *probes.Spec, _ *probes.Target) { s.SLOs = []probes.SLO{{Name: "new"}} },
 		"Spec.Limits":        func(s *probes.Spec, _ *probes.Target) { s.Limits = []probes.Limit{{Bound: 1}} },
-		"Spec.Window":        func(s *probes.Spec, _ *probes.Target) { s.Window.MinSamples = 7 },
-		"Spec.StaleAfter":    func(s *probes.Spec, _ *probes.Target) { s.StaleAfter = time.Hour },
+		"Spec.Margins": func(s *probes.Spec, _ *probes.Target) {
+			s.Margins = map[probes.RegressionMetric]float64{probes.MetricTTFTp50: 0.1}
+		},
+		"Spec.Window":     func(s *probes.Spec, _ *probes.Target) { s.Window.MinSamples = 7 },
+		"Spec.StaleAfter": func(s *probes.Spec, _ *probes.Target) { s.StaleAfter = time.Hour },
 		// Only sweeps have one; see TestFingerprintOfSweeps.
 		"Spec.Sweep":                 func(s *probes.Spec, _ *probes.Target) { s.Sweep.MaxRate = 7 },
 		"Spec.KeepText":              func(s *probes.Spec, _ *probes.Target) { s.KeepText = true },
