@@ -10,24 +10,12 @@ type Comparison struct {
 	// be believed; the numbers are of those.
 	Pairs, Used int
 	Metrics     []Contrast
-	// Answer and Judgements say whether the candidate may take the reference's place;
-	// both are empty for a comparison that nobody has judged.
+	// Answer and Judgements say whether the candidate may take the reference's place,
+	// and Grounds what that rests on; all are empty for a comparison that nobody has
+	// judged.
 	Answer     GateAnswer
 	Judgements []Judgement
-}
-
-// Judgement is one metric of a comparison held against the margin by which the
-// candidate may be worse.
-type Judgement struct {
-	Metric RegressionMetric
-	Answer GateAnswer
-	// Margin is a share of the reference, of a ratio its points (0.005 is half a
-	// percentage point).
-	Margin float64
-	// Effect is by how much the candidate is worse, as the margin; negative is better.
-	// Low and High bound it. All are unknown where the pairs do not carry them.
-	Effect, Low, High Optional[float64]
-	Reasons           []Reason
+	Grounds    Grounds
 }
 
 // Contrast is one number on both sides, in the unit that its name ends with. The

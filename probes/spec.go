@@ -56,6 +56,9 @@ type Spec struct {
 	// Repeats is how many times a load is run, one after the other; its result is
 	// the median of them. 0 and 1 are once.
 	Repeats int
+	// Gate judges the candidate of a comparison; nil leaves its numbers to the reader.
+	// With it Pairs is the most that may be run: fewer are, once they decide.
+	Gate *Gate
 	// Pairs is how often each side of a comparison is run; 0 is no comparison.
 	Pairs int
 	// Margins are by how much the candidate of a comparison may be worse, in the unit

@@ -93,6 +93,7 @@ func TestFingerprint(t *testing.T) {
 		"Spec.Schedule":      func(s *probes.Spec, _ *probes.Target) { s.Schedule.Every = time.Hour },
 		"Spec.SLOs":          func(s *probes.Spec, _ *probes.Target) { s.SLOs = []probes.SLO{{Name: "new"}} },
 		"Spec.Limits":        func(s *probes.Spec, _ *probes.Target) { s.Limits = []probes.Limit{{Bound: 1}} },
+		"Spec.Gate":          func(s *probes.Spec, _ *probes.Target) { s.Gate = &probes.Gate{Vary: []string{"model"}} },
 		"Spec.Margins": func(s *probes.Spec, _ *probes.Target) {
 			s.Margins = map[probes.RegressionMetric]float64{probes.MetricTTFTp50: 0.1}
 		},
