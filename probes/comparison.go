@@ -30,3 +30,40 @@ type Contrast struct {
 	// Ratio is Candidate / Reference, unknown where the reference is 0.
 	Ratio Optional[float64]
 }
+
+// ComparedMetrics are the metrics that a comparison has, in the order of
+// [RegressionMetrics].
+var ComparedMetrics = []RegressionMetric{
+	MetricTTFTp50, MetricTTFTp99, MetricTPOTp50, MetricTPOTp99, MetricE2Ep50, MetricOutputThroughput,
+	MetricRequestThroughput, MetricSuccessRatio, MetricAcceptLength,
+}
+
+// contrastNames are the names of contrasts that are not the metric's own.
+var contrastNames = map[RegressionMetric]string{
+	MetricTTFTp50: "ttft_p50_seconds", MetricTTFTp99: "ttft_p99_seconds", MetricTPOTp50: "tpot_p50_seconds",
+	MetricTPOTp99: "tpot_p99_seconds", MetricE2Ep50: "e2e_p50_seconds", MetricAcceptLength: "accept_length",
+}
+
+// Contrast finds what the comparison says of a metric; false when no pair has it.
+func (c *Comparison) Contrast(m RegressionMetric) (Contrast, bool) {
+	name, ok := contrastNames[m]
+	if !ok {
+		name = string(m)
+	}
+	for _, contrast := range c.Metrics {
+		if contrast.Name == name {
+			return contrast, true
+		}
+	}
+	return Contrast{}, false
+}
+
+// Judgement finds how a metric was judged; false when it was not.
+func (c *Comparison) Judgement(m RegressionMetric) (Judgement, bool) {
+	for _, j := range c.Judgements {
+		if j.Metric == m {
+			return j, true
+		}
+	}
+	return Judgement{}, false
+}

@@ -67,6 +67,9 @@ const (
 	WithPair Staleness = "pair"
 	// WithResult series are as WithPair, and gone stale_after after the last result.
 	WithResult Staleness = "result"
+	// WithComparison series are gone at the first scrape after the comparison was
+	// removed; those of a result also stale_after after the last one.
+	WithComparison Staleness = "comparison"
 	// WithProcess series live as long as the process.
 	WithProcess Staleness = "process"
 )

@@ -25,6 +25,9 @@ const (
 	LabelStep     = "step"
 	LabelBound    = "bound"
 	LabelLevel    = "level"
+
+	LabelMetric     = "metric"
+	LabelComparison = "comparison"
 )
 
 // Label documents one label.
@@ -79,5 +82,10 @@ var labels = []Label{
 		[]string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"}},
 	{LabelBound, "End of a 95 % interval.", []string{"low", "high"}},
 	{LabelSink, "Exporter inside the daemon.", nil},
+	{LabelMetric, "Series that is judged over nights and in comparisons.", []string{
+		"ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99", "e2e_p50", "output_throughput", "request_throughput",
+		"success_ratio", "capacity", "spec_accept_length", "prefix_cache_hit_ratio",
+	}},
+	{LabelComparison, "Name of a comparison.", nil},
 	{LabelLevel, "Level of a log line.", []string{"debug", "info", "warn", "error"}},
 }

@@ -19,7 +19,8 @@ Kinds: *info* is a gauge that is always 1. Histograms are native (growth 1.09 or
 of pairs, beyond it native only. No shipped rule depends on a histogram.
 
 Staleness: *cumulative* lives while the pair is configured and five minutes longer · *pair* is gone at the first scrape
-after the pair is removed · *result* the same, and ` + "`stale_after`" + ` after the last result · *process* lives with the daemon.
+after the pair is removed · *result* the same, and ` + "`stale_after`" + ` after the last result · *comparison* as pair and result, of a
+comparison · *process* lives with the daemon.
 
 "Identity" stands for ` + code(identity) + `.
 

@@ -18,7 +18,7 @@ var (
 	bucketsSchedule   = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300}
 )
 
-var metrics = slices.Concat(requestMetrics, resultMetrics, sweepMetrics, lifecycleMetrics, daemonMetrics)
+var metrics = slices.Concat(requestMetrics, resultMetrics, sweepMetrics, comparisonMetrics, lifecycleMetrics, daemonMetrics)
 
 // requestMetrics leave warm-up requests out, except for their own counter.
 var requestMetrics = []Metric{
@@ -122,6 +122,19 @@ var sweepMetrics = []Metric{
 
 func sweep(name string, better Better, help string, extra ...string) Metric {
 	return row(Metric{Name: name, Kind: Gauge, Stability: Alpha, Help: help, Labels: pair(extra...), Updated: OnResult, Staleness: WithResult, Better: better})
+}
+
+var comparisonMetrics = []Metric{
+	comparison(ComparisonVerdict, Gauge, OnResult, Lower, "How the candidate compares with the reference: -1 better, 0 as good, 1 undecided, 2 worse by the margin, 3 not enough data; always there.", LabelMetric),
+	comparison(ComparisonRatio, Gauge, OnResult, Neither, "Candidate divided by reference in the last comparison that can be believed.", LabelMetric),
+	comparison(ComparisonTimestamp, Gauge, OnResult, Neither, "Unix time at which the last comparison that can be believed was complete."),
+	comparison(ComparisonStaleAfter, Gauge, OnConfig, Neither, "Age after which a comparison no longer stands."),
+	comparison(ComparisonInfo, Info, OnConfig, Neither, "The two targets of a comparison.", "candidate", "reference"),
+}
+
+func comparison(name string, kind Kind, updated Updated, better Better, help string, extra ...string) Metric {
+	return row(Metric{Name: name, Kind: kind, Stability: Alpha, Help: help, Labels: slices.Concat([]string{LabelComparison}, extra),
+		Updated: updated, Staleness: WithComparison, Better: better})
 }
 
 var lifecycleMetrics = []Metric{

@@ -70,6 +70,13 @@ const (
 	SweepTPOTMean     = "inferbeat_sweep_tpot_mean_seconds"
 	SweepQueue        = "inferbeat_sweep_queue_requests"
 
+	// Comparisons of two targets.
+	ComparisonVerdict    = "inferbeat_comparison_verdict"
+	ComparisonRatio      = "inferbeat_comparison_ratio"
+	ComparisonTimestamp  = "inferbeat_comparison_timestamp_seconds"
+	ComparisonStaleAfter = "inferbeat_comparison_stale_after_seconds"
+	ComparisonInfo       = "inferbeat_comparison_info"
+
 	// Run lifecycle, SLO and limits.
 	Runs                   = "inferbeat_runs_total"
 	RunSkips               = "inferbeat_run_skips_total"

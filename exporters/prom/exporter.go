@@ -27,6 +27,9 @@ type Options struct {
 	// Snapshot is called once a scrape and returns the configured pairs. The
 	// exporter does not change what it points to. Required.
 	Snapshot func() []probes.PairStatus
+	// Comparisons is called once a scrape and returns the configured comparisons; nil
+	// is none.
+	Comparisons func() []probes.ComparisonStatus
 	// Daemon is called once a scrape; nil leaves out what only it can tell.
 	Daemon func() DaemonState
 	Build  Build
@@ -195,6 +198,9 @@ func (e *Exporter) Gather() ([]*dto.MetricFamily, error) {
 	show := e.addSums(b, now)
 	statuses := e.opts.Snapshot()
 	e.addStatuses(b, statuses)
+	if e.opts.Comparisons != nil {
+		e.addComparisons(b, e.opts.Comparisons())
+	}
 	e.addDaemon(b, show, now, latestFacts(statuses))
 	families, err := b.finish()
 	if e.opts.Registry != nil {

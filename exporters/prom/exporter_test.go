@@ -33,6 +33,7 @@ type stage struct {
 	t        *testing.T
 	now      time.Time
 	statuses []probes.PairStatus
+	compared []probes.ComparisonStatus
 	daemon   DaemonState
 }
 
@@ -40,11 +41,12 @@ func newStage(t *testing.T, change func(*Options), statuses ...probes.PairStatus
 	t.Helper()
 	s := &stage{t: t, now: epoch, statuses: statuses}
 	o := Options{
-		Snapshot: func() []probes.PairStatus { return s.statuses },
-		Daemon:   func() DaemonState { return s.daemon },
-		Good:     goodForTest,
-		Now:      func() time.Time { return s.now },
-		Build:    Build{"1.2.3", "abc", "go1.26"},
+		Snapshot:    func() []probes.PairStatus { return s.statuses },
+		Comparisons: func() []probes.ComparisonStatus { return s.compared },
+		Daemon:      func() DaemonState { return s.daemon },
+		Good:        goodForTest,
+		Now:         func() time.Time { return s.now },
+		Build:       Build{"1.2.3", "abc", "go1.26"},
 	}
 	if change != nil {
 		change(&o)
@@ -718,6 +720,7 @@ func full(t *testing.T, change func(*Options)) *stage {
 	sweep.LastStart, sweep.LastCompletion, sweep.LastSuccess, sweep.NextStart = epoch, epoch, epoch, epoch
 	sweep.Last, sweep.Interval, sweep.Spec.StaleAfter, sweep.Registered = st.Last, st.Interval, st.Spec.StaleAfter, st.Registered
 	s := newStage(t, change, st, sweep)
+	s.compared = []probes.ComparisonStatus{compared()}
 	lag := NewLoopLag()
 	lag.Observe(0)
 	lag.Observe(30 * time.Millisecond)
@@ -827,6 +830,7 @@ func TestCatalogKnowsTheVocabulary(t *testing.T) {
 		catalog.LabelSignal:    texts(resultSignals),
 		catalog.LabelStat:      texts(probes.Statistics),
 		catalog.LabelTargetEnv: texts(probes.Environments),
+		catalog.LabelMetric:    texts(probes.RegressionMetrics),
 		catalog.LabelResult:    append(texts(probes.RunResults), "good", "bad"),
 	}
 	for _, o := range probes.Outcomes {
