@@ -190,7 +190,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	if err != nil {
 		return err
 	}
-	load := part.load(measuredLoad(run.Spec, client.backend, keepText(source.Next, run.Spec.KeepText || own != nil), start))
+	load := part.load(measuredLoad(run.Spec, client.backend, prepared(source.Next, &run.Spec, own != nil), start))
 	load.Progress = progress
 	stats := loadgen.Run(ctx, clock, load, collect(run, &run.Records, hooks))
 	run.End = run.Start.Add(clock.Now())
@@ -301,14 +301,13 @@ func warmupLoad(spec probes.Spec, b loadgen.Backend, next func() (*probes.Reques
 	}
 }
 
-func keepText(next func() (*probes.Request, bool), keep bool) func() (*probes.Request, bool) {
-	if !keep {
-		return next
-	}
+// prepared gives every request of next what the spec says of all of them.
+func prepared(next func() (*probes.Request, bool), spec *probes.Spec, keepText bool) func() (*probes.Request, bool) {
 	return func() (*probes.Request, bool) {
 		request, ok := next()
 		if ok {
-			request.KeepText = true
+			request.KeepText = spec.KeepText || keepText
+			request.Definitions = spec.Definitions
 		}
 		return request, ok
 	}

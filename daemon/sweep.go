@@ -229,7 +229,7 @@ func (s *sweeper) load(ctx context.Context, sub *probes.Run, source *workload.So
 		return source.Next()
 	}
 	seen.measuring(ctx)
-	load := measuredLoad(*spec, s.client.backend, keepText(next, spec.KeepText || s.own != nil), clock.Now())
+	load := measuredLoad(*spec, s.client.backend, prepared(next, spec, s.own != nil), clock.Now())
 	load.Count = warm + spec.Requests
 	load.Offsets = arrival.Offsets(spec.Arrivals, load.Count, spec.Workload.Seed)
 	load.Progress = s.progress

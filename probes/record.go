@@ -46,10 +46,12 @@ func (c ConnectionTrace) Setup() time.Duration {
 
 // Record is what one request left behind. Instants are offsets from the run's start.
 type Record struct {
-	ID      string
-	Index   int
-	Warmup  bool
-	Outcome Outcome
+	ID     string
+	Index  int
+	Warmup bool
+	// Definitions are those that the latencies below follow.
+	Definitions Definitions
+	Outcome     Outcome
 	// Error is for people: bounded in length, free of secrets, never a label.
 	Error      string
 	StatusCode int
@@ -145,7 +147,7 @@ func (r *Record) sinceToLast(from time.Duration) Optional[time.Duration] {
 		return Optional[time.Duration]{}
 	}
 	last, ok := r.LastToken.Get()
-	if r.Flags.Has(NotStreamed) {
+	if r.Flags.Has(NotStreamed) || r.Definitions == SGLangDefinitions {
 		last, ok = r.End.Get()
 	}
 	if !ok {
@@ -156,11 +158,20 @@ func (r *Record) sinceToLast(from time.Duration) Optional[time.Duration] {
 
 // TPOT is (last - first token event) / (N - tokens of the first chunk), where
 // the first chunk holds one token unless the server says otherwise. It needs a
-// successful streamed answer of at least two tokens.
+// successful streamed answer of at least two tokens. Other definitions: (E2E - TTFT)
+// / (N - 1).
 func (r *Record) TPOT() Optional[time.Duration] {
 	n, counted := r.OutputTokens.Get()
 	if !counted || n < 2 || len(r.Chunks) == 0 || !r.latencySample() || r.Flags.Has(NotStreamed) {
 		return Optional[time.Duration]{}
+	}
+	if r.Definitions != OwnDefinitions {
+		ttft, began := r.TTFT().Get()
+		e2e, ended := r.E2E().Get()
+		if !began || !ended {
+			return Optional[time.Duration]{}
+		}
+		return Known((e2e - ttft) / time.Duration(n-1))
 	}
 	first := 1
 	if k := int(r.Chunks[0].Tokens); k > 0 {
@@ -184,10 +195,14 @@ func (r *Record) ServerDecodeRate() Optional[float64] {
 }
 
 // TokensPerChunkKnown reports whether every chunk after the first says how many
-// tokens it holds, so that inter-token latencies are per token.
+// tokens it holds, so that inter-token latencies are per token. By other definitions
+// an inter-token latency may be per chunk, which asks for no tokens.
 func (r *Record) TokensPerChunkKnown() bool {
 	if len(r.Chunks) < 2 {
 		return false
+	}
+	if r.Definitions != OwnDefinitions {
+		return true
 	}
 	for _, c := range r.Chunks[1:] {
 		if c.Tokens <= 0 {
@@ -206,7 +221,7 @@ func (r *Record) AppendITL(dst []float64) []float64 {
 		return dst
 	}
 	for i := 1; i < len(r.Chunks); i++ {
-		k := int(r.Chunks[i].Tokens)
+		k := max(1, int(r.Chunks[i].Tokens)) // 0 is a whole chunk by other definitions
 		gap := (r.Chunks[i].At - r.Chunks[i-1].At).Seconds() / float64(k)
 		for range k {
 			dst = append(dst, gap)

@@ -56,5 +56,6 @@ type Request struct {
 	MaxOutputTokens int
 	Sampling        Sampling
 	KeepText        bool
+	Definitions     Definitions
 	Warmup          bool
 }

@@ -74,6 +74,8 @@ type Spec struct {
 	Expect Expect
 	// KeepText keeps the generated text in each record (for --output-details).
 	KeepText bool
+	// Definitions are those that the records follow.
+	Definitions Definitions
 	// Sweep is what a sweep does; Requests and Duration then bound each of its steps.
 	Sweep SweepPlan
 	// Shard is the part of the load that this process sends. Requests, Arrivals and

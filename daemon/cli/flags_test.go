@@ -119,6 +119,10 @@ func TestFlagEffects(t *testing.T) {
 			r.Spec.Arrivals = probes.Arrivals{Process: probes.Poisson, Rate: 3, CV: 1, MaxConcurrency: 8}
 		}},
 		{"--warmup-requests 0", func(r *resolved) { r.Spec.Warmup = probes.Warmup{} }},
+		{"--definitions vllm", func(r *resolved) { r.Spec.Definitions = probes.VLLMDefinitions }},
+		{"--definitions sglang", func(r *resolved) {
+			r.Spec.Definitions, r.Target.Connection.Policy = probes.SGLangDefinitions, probes.ConnectionNew
+		}},
 		{"--repeats 3", func(r *resolved) { r.Spec.Repeats = 3 }},
 		{"--offline-result " + sharegpt, func(r *resolved) { r.Spec.OfflineResult = sharegpt }},
 		{"--flush-cache", func(r *resolved) { r.Spec.FlushCache = true }},
@@ -254,6 +258,8 @@ func TestFlagMistakes(t *testing.T) {
 				"--shard: repeats cannot be split; start each of them with a start of its own"},
 		{[]string{"--shard", "0/2", "--start-at", "+1m", "--output-file", "x", "--output-details", "--max-concurrency", "4"},
 			"--shard: a closed loop cannot be split: its requests are due when others have ended; choose a finite rate or all at once without a cap"},
+		{[]string{"--definitions", "openai"}, `--definitions: "openai" is neither sglang nor vllm`},
+		{[]string{"--definitions", "sglang", "--connection", "reuse"}, `--connection: --definitions sglang needs a new connection for each request`},
 		{[]string{"--random-range-ratio", "2"}, `--random-range-ratio: 2 is outside 0 to 1 (0.5 means lengths from half of the full one to the full one)`},
 		{[]string{"--dataset-name", "sharegpt"}, `--dataset-path: missing, name the ShareGPT JSON file`},
 		{[]string{"--dataset-name", "sharegpt", "--dataset-path", "/nope.json"}, `--dataset-path: /nope.json: no such file or directory`},

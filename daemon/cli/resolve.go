@@ -59,7 +59,24 @@ func (o *runFlags) resolveAs(build func(*mistakes) probes.Spec, flags *pflag.Fla
 	}
 	o.split(&m, &spec)
 	spec.KeepText = o.outputDetails
+	o.define(&m, &target, &spec)
 	return target, spec, m.join()
+}
+
+// define takes over another tool's definitions. SGLang's take the set-up of a
+// connection for each request into every latency.
+func (o *runFlags) define(m *mistakes, target *probes.Target, spec *probes.Spec) {
+	spec.Definitions = probes.Definitions(o.definitions)
+	if spec.Definitions != probes.OwnDefinitions && !slices.Contains(probes.OtherDefinitions, spec.Definitions) {
+		m.add("definitions", "%q is neither sglang nor vllm", o.definitions)
+	}
+	if spec.Definitions != probes.SGLangDefinitions || len(o.configFiles) > 0 {
+		return
+	}
+	if o.changed("connection") && o.connection != "new" {
+		m.add("connection", "--definitions sglang needs a new connection for each request")
+	}
+	target.Connection.Policy = probes.ConnectionNew
 }
 
 // fromConfig picks a pair of a configuration; flags that would change it are

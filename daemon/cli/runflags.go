@@ -67,6 +67,7 @@ type runFlags struct {
 	timeouts         probes.Timeouts
 	outputFile       string
 	outputDetails    bool
+	definitions      string
 	tag              string
 	format           string
 	noProgress       bool
@@ -173,6 +174,7 @@ func (o *runFlags) defineOutput(out *pflag.FlagSet) {
 	out.StringVar(&o.outputFile, "output-file", "", "`file` to append the result to, as one JSON line with the keys of bench_serving")
 	out.BoolVar(&o.outputDetails, "output-details", false, "add arrays of the single requests to that line, generated texts included")
 	out.StringVar(&o.format, "format", jsonl.FormatSGLang, "`schema` of that line: sglang (bench_serving's keys and ours), or vllm (those of vllm bench serve alone)")
+	out.StringVar(&o.definitions, "definitions", "", "latencies as another `tool` defines them, to lay beside its numbers: sglang (E2E to the end of the stream, a connection for each request), or vllm (role and empty chunks count)")
 	out.StringVar(&o.tag, "tag", "", "`text` to tag that line with")
 	out.BoolVar(&o.noProgress, "disable-tqdm", false, "draw no progress bar; there is none anyway unless the standard error is a terminal")
 }

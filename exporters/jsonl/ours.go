@@ -73,6 +73,9 @@ type ours struct {
 	Sweep      *sweep      `json:"sweep,omitempty"`
 	Comparison *comparison `json:"comparison,omitempty"`
 
+	// Definitions names the tool whose definitions the latencies follow; ours have none.
+	Definitions *string `json:"definitions,omitempty"`
+
 	Details *ourDetails `json:"details,omitempty"`
 }
 
@@ -195,6 +198,7 @@ func newOurs(run *probes.Run, version string) ours {
 	o.Client = newClient(&s.Client)
 	o.Batch = newBatch(s.Batch)
 	o.Answer = text(string(s.Answer))
+	o.Definitions = text(string(run.Spec.Definitions))
 	o.Repeats, o.Offline = newRepeats(&s.Repeats), newOffline(&s.Offline)
 	o.Comparison = newComparison(run.Comparison)
 	if o.Traps == nil {

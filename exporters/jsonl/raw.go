@@ -70,6 +70,8 @@ type record struct {
 	Status  int            `json:"status,omitempty"`
 	Flags   uint16         `json:"flags,omitempty"` // bits, in the order of the documented names
 
+	Definitions probes.Definitions `json:"definitions,omitempty"`
+
 	Planned instant64     `json:"planned,omitzero"`
 	Session string        `json:"session,omitempty"`
 	Due     time.Duration `json:"due"`
@@ -118,7 +120,8 @@ type connection struct {
 func newRecord(r *probes.Record) record {
 	out := record{
 		ID: r.ID, Index: r.Index, Warmup: r.Warmup, Outcome: r.Outcome, Error: r.Error, Status: r.StatusCode, Flags: uint16(r.Flags),
-		Planned: r.Planned, Session: r.Session, Due: r.Due, Sent: r.Sent,
+		Definitions: r.Definitions,
+		Planned:     r.Planned, Session: r.Session, Due: r.Due, Sent: r.Sent,
 		Connection: connection(r.Connection),
 		FirstByte:  r.FirstByte, FirstToken: r.FirstToken, FirstAnswer: r.FirstAnswer, LastToken: r.LastToken, End: r.End,
 		Receiving:      [4]int64{int64(r.Receiving.Reads), int64(r.Receiving.Stamped), int64(r.Receiving.LagSum), int64(r.Receiving.LagMax)},
@@ -137,7 +140,8 @@ func newRecord(r *probes.Record) record {
 func (r *record) back() probes.Record {
 	out := probes.Record{
 		ID: r.ID, Index: r.Index, Warmup: r.Warmup, Outcome: r.Outcome, Error: r.Error, StatusCode: r.Status, Flags: probes.Flags(r.Flags),
-		Planned: r.Planned, Session: r.Session, Due: r.Due, Sent: r.Sent,
+		Definitions: r.Definitions,
+		Planned:     r.Planned, Session: r.Session, Due: r.Due, Sent: r.Sent,
 		Connection: probes.ConnectionTrace(r.Connection),
 		FirstByte:  r.FirstByte, FirstToken: r.FirstToken, FirstAnswer: r.FirstAnswer, LastToken: r.LastToken, End: r.End,
 		Receiving: probes.Receiving{

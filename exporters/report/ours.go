@@ -25,6 +25,9 @@ func (p *printer) inferbeat(run *probes.Run) {
 	p.row("Probe:", run.Spec.Probe)
 	p.row("Target:", fmt.Sprintf("%s (%s)", run.Target.Name, run.Target.Environment))
 	p.row("Model:", orUnknown(run.Target.Model))
+	if d := run.Spec.Definitions; d != probes.OwnDefinitions {
+		p.row("Latencies defined as by:", string(d))
+	}
 	p.row("Result:", resultText(run))
 	if run.Error != "" {
 		p.sentence(run.Error)

@@ -133,7 +133,7 @@ func (c *Client) model() string {
 // so a count made from the text is short for such answers.
 func (c *Client) Do(ctx context.Context, clock probes.Clock, req *probes.Request, due time.Duration) (rec probes.Record) {
 	rec = probes.Record{
-		ID: req.ID, Index: req.Index, Warmup: req.Warmup, Due: due,
+		ID: req.ID, Index: req.Index, Warmup: req.Warmup, Definitions: req.Definitions, Due: due,
 		RequestedInput: req.InputTokens, RequestedOutput: req.MaxOutputTokens, Images: len(req.Images),
 	}
 	defer func() {

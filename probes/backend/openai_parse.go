@@ -17,6 +17,7 @@ func parseOpenAI(s *jsonscan.Scanner, out *said) {
 		case "choices":
 			out.known = out.known || s.Peek() == '['
 			for ok := s.Array(); ok && s.Element(); {
+				out.choices = true
 				parseChoice(s, out)
 			}
 		case "usage":

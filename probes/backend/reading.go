@@ -180,17 +180,21 @@ func (r *reading) fail(text string) {
 // take takes over what a legal event of a stream said.
 func (r *reading) take(at time.Duration) {
 	token := r.said.answer || r.said.reasoning
+	choice := r.said.choices
 	if r.d.cumulative {
 		token = r.progress()
 	} else if r.keepText {
 		r.keepPieces()
 	}
 	r.takeFacts()
+	rec := r.rec
+	r.output = r.output || token
+	if rec.Definitions == probes.VLLMDefinitions && choice {
+		token = true // whether it brought anything or not
+	}
 	if !token {
 		return
 	}
-	r.output = true
-	rec := r.rec
 	if len(rec.Chunks) == 0 {
 		rec.FirstToken = probes.Known(at)
 	}
@@ -201,7 +205,17 @@ func (r *reading) take(at time.Duration) {
 		rec.Flags |= probes.Coalesced // by one read, or by the kernel between two
 	}
 	rec.LastToken = probes.Known(at)
-	rec.Chunks = append(rec.Chunks, probes.Chunk{At: at, Tokens: r.credit()})
+	tokens := r.credit()
+	if r.perChunk() {
+		tokens = 0
+	}
+	rec.Chunks = append(rec.Chunks, probes.Chunk{At: at, Tokens: tokens})
+}
+
+// perChunk reports whether an inter-token latency is one of a chunk by the record's
+// definitions: what a chunk holds is then left unsaid.
+func (r *reading) perChunk() bool {
+	return r.rec.Definitions == probes.VLLMDefinitions || r.rec.Definitions == probes.SGLangDefinitions && !r.d.cumulative
 }
 
 // takeWhole takes over an answer that came in one piece.
@@ -423,7 +437,7 @@ func (r *reading) settle() {
 	if !r.countsAgree(n) {
 		rec.Flags |= probes.CountMismatch
 	}
-	if n != len(rec.Chunks) {
+	if n != len(rec.Chunks) || r.perChunk() {
 		return
 	}
 	for _, c := range rec.Chunks {

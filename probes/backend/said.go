@@ -14,6 +14,7 @@ type said struct {
 	known     bool // it has the shape of an answer in this dialect
 	answer    bool // non-empty output other than reasoning
 	reasoning bool
+	choices   bool    // OpenAI's dialects: it holds a choice, with or without output
 	pieces    []piece // answer text; a tool call has none
 	text      []byte  // cumulative dialects: the text field
 	ids       int     // cumulative dialects: how many token ids came with it

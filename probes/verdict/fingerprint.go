@@ -73,6 +73,9 @@ func addLoadParts(parts map[string]any, spec *probes.Spec, target probes.Target,
 		// A capacity is one of objectives, and of the rates that it was looked for at.
 		parts["sweep"] = []any{spec.Sweep, objectives(spec.SLOs)}
 	}
+	if spec.Definitions != probes.OwnDefinitions {
+		parts["definitions"] = spec.Definitions
+	}
 	if a.StartTogether {
 		parts["start_together"] = true
 	}

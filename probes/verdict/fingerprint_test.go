@@ -77,6 +77,7 @@ func TestFingerprint(t *testing.T) {
 			s.Workload.Sampling.ExtraBody = map[string]any{"a": 2}
 		},
 		"Sampling.LoRA":       func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.LoRA = "sql" },
+		"Spec.Definitions":    func(s *probes.Spec, _ *probes.Target) { s.Definitions = probes.VLLMDefinitions },
 		"Target.Model":        func(_ *probes.Spec, t *probes.Target) { t.Model = "llama-4" },
 		"Target.Backend":      func(_ *probes.Spec, t *probes.Target) { t.Backend = "vllm" },
 		"Target.Environment":  func(_ *probes.Spec, t *probes.Target) { t.Environment = probes.Production },
