@@ -31,17 +31,11 @@ type Contrast struct {
 	Ratio Optional[float64]
 }
 
-// ComparedMetrics are the metrics that a comparison has, in the order of
-// [RegressionMetrics].
-var ComparedMetrics = []RegressionMetric{
-	MetricTTFTp50, MetricTTFTp99, MetricTPOTp50, MetricTPOTp99, MetricE2Ep50, MetricOutputThroughput,
-	MetricRequestThroughput, MetricSuccessRatio, MetricAcceptLength,
-}
-
 // contrastNames are the names of contrasts that are not the metric's own.
 var contrastNames = map[RegressionMetric]string{
 	MetricTTFTp50: "ttft_p50_seconds", MetricTTFTp99: "ttft_p99_seconds", MetricTPOTp50: "tpot_p50_seconds",
-	MetricTPOTp99: "tpot_p99_seconds", MetricE2Ep50: "e2e_p50_seconds", MetricAcceptLength: "accept_length",
+	MetricTPOTp99: "tpot_p99_seconds", MetricE2Ep50: "e2e_p50_seconds", MetricE2Ep90: "e2e_p90_seconds",
+	MetricAcceptLength: "accept_length",
 }
 
 // Contrast finds what the comparison says of a metric; false when no pair has it.

@@ -82,9 +82,10 @@ var labels = []Label{
 		[]string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"}},
 	{LabelBound, "End of a 95 % interval.", []string{"low", "high"}},
 	{LabelSink, "Exporter inside the daemon.", nil},
-	{LabelMetric, "Series that is judged over nights and in comparisons.", []string{
+	{LabelMetric, "Series that is judged over nights and in comparisons; overall is the answer of a comparison as a whole.", []string{
 		"ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99", "e2e_p50", "output_throughput", "request_throughput",
 		"success_ratio", "capacity", "spec_accept_length", "prefix_cache_hit_ratio",
+		"e2e_p90", "overall",
 	}},
 	{LabelComparison, "Name of a comparison.", nil},
 	{LabelLevel, "Level of a log line.", []string{"debug", "info", "warn", "error"}},

@@ -9,18 +9,9 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
-// Codes of inferbeat_comparison_verdict.
-const (
-	codeBetter    = -1
-	codeSame      = 0
-	codeSuspected = 1
-	codeWorse     = 2
-	codeNoData    = 3
-)
-
 // EstimateComparisons says how many series so many comparisons will show once each has
-// a complete result: a verdict and a ratio of each metric, two times and the facts.
-func EstimateComparisons(n int) int { return n * (2*len(probes.ComparedMetrics) + 3) }
+// a complete result: a verdict and a ratio of each metric, the verdict of the whole, two times and the facts.
+func EstimateComparisons(n int) int { return n * (2*len(probes.ComparisonMetrics) + 4) }
 
 // addComparisons adds what the comparisons found. A verdict is there from the start:
 // those who gate a release on it must not take silence for consent.
@@ -35,10 +26,11 @@ func (e *Exporter) addComparisons(b *builder, statuses []probes.ComparisonStatus
 			found = *s.Result.Comparison
 			b.gaugeTime(catalog.ComparisonTimestamp, ids, s.Result.End)
 		}
-		for _, metric := range probes.ComparedMetrics {
+		b.gauge(catalog.ComparisonVerdict, ids, float64(found.Code()), e.enum(catalog.LabelMetric, string(probes.MetricOverall)))
+		for _, metric := range probes.ComparisonMetrics {
 			name := e.enum(catalog.LabelMetric, string(metric))
 			judgement, _ := found.Judgement(metric)
-			b.gauge(catalog.ComparisonVerdict, ids, verdictCode(judgement), name)
+			b.gauge(catalog.ComparisonVerdict, ids, float64(judgement.Code()), name)
 			ratio := math.NaN()
 			if contrast, ok := found.Contrast(metric); ok {
 				ratio = orNaN(contrast.Ratio)
@@ -46,20 +38,4 @@ func (e *Exporter) addComparisons(b *builder, statuses []probes.ComparisonStatus
 			b.gauge(catalog.ComparisonRatio, ids, ratio, name)
 		}
 	}
-}
-
-// verdictCode is the code of a judgement; the zero one is of a metric that nobody
-// has judged.
-func verdictCode(j probes.Judgement) float64 {
-	switch high, known := j.High.Get(); {
-	case j.Answer == probes.GatePass && known && high < 0:
-		return codeBetter
-	case j.Answer == probes.GatePass:
-		return codeSame
-	case j.Answer == probes.GateUndecided:
-		return codeSuspected
-	case j.Answer == probes.GateRegressed:
-		return codeWorse
-	}
-	return codeNoData
 }

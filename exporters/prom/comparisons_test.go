@@ -1,6 +1,7 @@
 package prom
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
-// compared is a comparison with a result: each answer once, and one metric that
+// compared is a comparison with a result: answers of several kinds, and metrics that
 // nobody judged.
 func compared() probes.ComparisonStatus {
 	return probes.ComparisonStatus{
@@ -18,12 +19,12 @@ func compared() probes.ComparisonStatus {
 				{Name: "ttft_p50_seconds", Ratio: probes.Known(1.25)}, {Name: "tpot_p50_seconds", Ratio: probes.Known(0.9)},
 				{Name: "output_throughput", Ratio: probes.Known(1.0)}, {Name: "accept_length"},
 			},
+			Answer: probes.GateRegressed,
 			Judgements: []probes.Judgement{
-				{Metric: probes.MetricTTFTp50, Answer: probes.GateRegressed, High: probes.Known(0.4)},
-				{Metric: probes.MetricTPOTp50, Answer: probes.GatePass, High: probes.Known(-0.02)},
-				{Metric: probes.MetricE2Ep50, Answer: probes.GatePass, High: probes.Known(0.03)},
-				{Metric: probes.MetricTTFTp99, Answer: probes.GatePass},
-				{Metric: probes.MetricOutputThroughput, Answer: probes.GateUndecided},
+				{Metric: probes.MetricTTFTp50, Answer: probes.GateRegressed, Primary: true},
+				{Metric: probes.MetricTPOTp50, Answer: probes.GatePass, Margin: 0.05, Effect: probes.Known(-0.1), High: probes.Known(-0.02)},
+				{Metric: probes.MetricE2Ep50, Answer: probes.GatePass, Effect: probes.Known(0.01), High: probes.Known(0.03)},
+				{Metric: probes.MetricTTFTp99, Answer: probes.GateRegressed},
 				{Metric: probes.MetricRequestThroughput, Answer: probes.GateInconclusive},
 				{Metric: probes.MetricSuccessRatio, Answer: probes.GateInvalid},
 			},
@@ -45,8 +46,8 @@ func TestComparison(t *testing.T) {
 		want[onGate(catalog.ComparisonRatio, `,metric="`+metric+`"`)] = ratio
 	}
 	for metric, code := range map[string]float64{
-		"ttft_p50": 2, "tpot_p50": -1, "e2e_p50": 0, "ttft_p99": 0, "output_throughput": 1, "request_throughput": 3,
-		"success_ratio": 3, "tpot_p99": 3, "spec_accept_length": 3,
+		"overall": 2, "ttft_p50": 2, "tpot_p50": -1, "e2e_p50": 0, "ttft_p99": 1, "output_throughput": 3, "request_throughput": 3,
+		"success_ratio": 3, "tpot_p99": 3, "spec_accept_length": 3, "e2e_p90": 3, "capacity": 3, "prefix_cache_hit_ratio": 3,
 	} {
 		want[onGate(catalog.ComparisonVerdict, `,metric="`+metric+`"`)] = code
 	}
@@ -67,12 +68,12 @@ func TestComparisonWithoutResult(t *testing.T) {
 	s.compared = []probes.ComparisonStatus{none}
 	page := s.page()
 	want := map[string]float64{onGate(catalog.ComparisonStaleAfter, ""): 172_800}
-	for _, metric := range probes.ComparedMetrics {
+	for _, metric := range append(slices.Clone(probes.ComparisonMetrics), probes.MetricOverall) {
 		want[onGate(catalog.ComparisonVerdict, `,metric="`+string(metric)+`"`)] = 3
 	}
 	s.wantSeries(page, want)
-	if added := len(page) - before; added != 9+2 {
-		t.Errorf("%d series added, want a verdict of each of 9 metrics, stale_after and info", added)
+	if added := len(page) - before; added != 13+2 {
+		t.Errorf("%d series added, want a verdict of each of 12 metrics and of the whole, stale_after and info", added)
 	}
 	s.wantNone(page, catalog.ComparisonRatio, catalog.ComparisonTimestamp)
 
@@ -90,7 +91,7 @@ func TestEstimateOfComparisons(t *testing.T) {
 	c.Metrics = nil
 	for _, name := range []string{
 		"ttft_p50_seconds", "ttft_p99_seconds", "tpot_p50_seconds", "tpot_p99_seconds", "e2e_p50_seconds",
-		"output_throughput", "request_throughput", "success_ratio", "accept_length",
+		"output_throughput", "request_throughput", "success_ratio", "accept_length", "e2e_p90_seconds", "capacity", "prefix_cache_hit_ratio",
 	} {
 		c.Metrics = append(c.Metrics, probes.Contrast{Name: name, Ratio: probes.Known(1.0)})
 	}

@@ -830,7 +830,7 @@ func TestCatalogKnowsTheVocabulary(t *testing.T) {
 		catalog.LabelSignal:    texts(resultSignals),
 		catalog.LabelStat:      texts(probes.Statistics),
 		catalog.LabelTargetEnv: texts(probes.Environments),
-		catalog.LabelMetric:    texts(probes.RegressionMetrics),
+		catalog.LabelMetric:    append(texts(probes.RegressionMetrics), string(probes.MetricE2Ep90), string(probes.MetricOverall)),
 		catalog.LabelResult:    append(texts(probes.RunResults), "good", "bad"),
 	}
 	for _, o := range probes.Outcomes {
