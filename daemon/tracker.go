@@ -56,7 +56,7 @@ func (t *tracker) replace(pairs []config.Pair, intervals map[pairKey]time.Durati
 			identity.Model = t.models[identity.Target]
 		}
 		if !sameMeasurement(state.status.Spec, p.Spec) || state.status.Pair != identity {
-			state.status.Result = nil
+			state.status.Result, state.status.Breaches = nil, nil
 			state.window = window{}
 		}
 		state.status.Pair = identity
@@ -158,9 +158,7 @@ func (t *tracker) finished(key pairKey, run *probes.Run) {
 	}
 	if run.Spec.Kind.Continuous() {
 		s.Result = state.window.add(run, s.LastCompletion)
-		return
-	}
-	if run.Result == probes.RunSuccess {
+	} else if run.Result == probes.RunSuccess {
 		s.Result = &probes.Result{
 			RunID: run.ID, CompletedAt: run.End, Summary: run.Summary,
 			Validity: run.Validity, Verdict: run.Verdict, Traps: run.Traps,
@@ -169,6 +167,32 @@ func (t *tracker) finished(key pairKey, run *probes.Run) {
 	} else {
 		s.Result = nil // a target that answers nothing has no latency
 	}
+	s.Breaches = breaches(s.Breaches, s.Spec.Limits, s.Result)
+}
+
+// breaches counts on which limits a new result breaches. One that says nothing
+// about a limit leaves its count, and no result at all ends all counts: what
+// comes after it is another story.
+func breaches(before []probes.Breach, limits []probes.Limit, result *probes.Result) []probes.Breach {
+	if result == nil {
+		return nil
+	}
+	var after []probes.Breach // the old one may be in a snapshot that is being read
+	for _, limit := range limits {
+		next := probes.Breach{Limit: limit}
+		for _, b := range before {
+			if b.Limit == limit { // another bound is another limit
+				next = b
+			}
+		}
+		if breached, judged := limit.Breached(result.Summary.Distribution(limit.Signal)).Get(); judged && breached {
+			next.Runs++
+		} else if judged {
+			next.Runs = 0
+		}
+		after = append(after, next)
+	}
+	return after
 }
 
 // withoutRecords copies a run without what grows with its requests.
@@ -212,7 +236,7 @@ func (t *tracker) snapshot(next map[pairKey]time.Time) []probes.PairStatus {
 func sameMeasurement(a, b probes.Spec) bool {
 	for _, s := range []*probes.Spec{&a, &b} {
 		s.Schedule, s.StaleAfter = probes.Schedule{}, 0
-		s.SLOs, s.Limits = nil, nil
+		s.SLOs, s.Limits, s.QueueLimits, s.FailureThreshold = nil, nil, nil, 0
 	}
 	return reflect.DeepEqual(a, b)
 }

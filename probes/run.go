@@ -178,6 +178,8 @@ type PairStatus struct {
 	// first, after an invalid run it stays what it was, and it is nil again once
 	// it is older than the spec's StaleAfter.
 	Result *Result
+	// Breaches are those of the spec's limits, in their order, up to Result.
+	Breaches []Breach
 	// Changes are the pair's metrics beside their baselines, as of the last valid
 	// run; nil for a pair that is not judged over nights. They live as long as Result.
 	Changes []Change

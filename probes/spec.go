@@ -48,7 +48,14 @@ type Spec struct {
 	Schedule Schedule
 	SLOs     []SLO
 	Limits   []Limit
-	Window   Window
+	// QueueLimits bound the mean number of requests that wait in the server while the
+	// probe runs. They are for alerts: a queue alone is no broken promise, so no
+	// verdict counts it.
+	QueueLimits []QueueLimit
+	// FailureThreshold is how many runs in a row must fail before the target counts
+	// as down; 0 is never.
+	FailureThreshold int
+	Window           Window
 	// StaleAfter is the age at which a result no longer stands.
 	StaleAfter time.Duration
 	// FlushCache empties the server's prefix cache before the run.
@@ -325,4 +332,35 @@ type Limit struct {
 	Severity  Severity
 	// Bound is in seconds, or a plain ratio for StatTailRatio.
 	Bound float64
+}
+
+// TailFloor is the p99 in seconds below which a tail ratio is not judged: 5 times a
+// mean of a few milliseconds hurts nobody.
+const TailFloor = 0.2
+
+// Breached holds a distribution against the limit. A tail ratio breaches it from the
+// bound on, everything else above it. The answer is unknown without the statistic
+// and with fewer samples than it needs.
+func (l Limit) Breached(d Distribution) Optional[bool] {
+	got, known := d.Get(l.Statistic).Get()
+	switch {
+	case !known || !d.Enough(l.Statistic):
+		return Optional[bool]{}
+	case l.Statistic == StatTailRatio:
+		return Known(got >= l.Bound && d.P99 >= TailFloor)
+	}
+	return Known(got > l.Bound)
+}
+
+// QueueLimit is a bound of the server's waiting requests, on average over a run.
+type QueueLimit struct {
+	Severity Severity
+	Bound    float64
+}
+
+// Breach is how many results in a row breached a limit, up to the last one that
+// could be judged.
+type Breach struct {
+	Limit Limit
+	Runs  int
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -175,11 +174,13 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 	}
 	b.timeouts(path, p, canary)
 	b.staleness(p, canary)
+	p.FailureThreshold = or(p.FailureThreshold, failureThreshold(canary))
 	arrivals, requests := b.load(path, p, canary)
 	spec := probes.Spec{
 		Probe: name, Kind: probes.Kind(p.Kind), Workload: b.workloads[p.Workload], Arrivals: arrivals,
 		Requests: requests, Duration: p.Duration, Warmup: probes.Warmup(p.Warmup), Schedule: b.schedule(path, p),
 		SLOs: b.slos(path, p), Limits: b.limits(path, p), Window: probes.Window(p.Window),
+		QueueLimits: b.queueLimits(path, p), FailureThreshold: p.FailureThreshold,
 		StaleAfter: p.StaleAfter, KeepText: p.KeepText,
 		Repeats: p.Repeats, StartConcurrency: p.StartConcurrency, OfflineResult: p.OfflineResult,
 		Expect: b.expectation(path, p),
@@ -397,41 +398,6 @@ func (b *builder) slos(path string, p *probe) []probes.SLO {
 			}
 		}
 		out = append(out, probes.SLO{Name: name, Objective: s.Objective, Window: s.Window, Bounds: bounds})
-	}
-	return out
-}
-
-// limits lists the written bounds by signal, statistic and severity, in the
-// order of the vocabulary.
-func (b *builder) limits(path string, p *probe) []probes.Limit {
-	var out []probes.Limit
-	for _, signal := range probes.Signals {
-		bySignal, ok := p.Limits[string(signal)]
-		if !ok {
-			continue
-		}
-		v := reflect.ValueOf(bySignal)
-		for i, stat := range (field{typ: v.Type()}).fields() {
-			var last float64
-			for j, severity := range probes.Severities {
-				var bound float64
-				switch x := v.Field(i).Field(j).Interface().(type) {
-				case time.Duration:
-					bound = x.Seconds()
-				case float64:
-					bound = x
-				}
-				if bound == 0 {
-					continue
-				}
-				if bound < last {
-					b.report(strings.Join([]string{path, "limits", string(signal), stat.key, string(severity)}, "."),
-						"must not be below the bound of a milder severity")
-				}
-				last = bound
-				out = append(out, probes.Limit{Signal: signal, Statistic: probes.Statistic(stat.key), Severity: severity, Bound: bound})
-			}
-		}
 	}
 	return out
 }

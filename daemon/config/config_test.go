@@ -137,6 +137,8 @@ probes:
     timeouts: {connect: 1s, total: 0}
     slos: [{name: fast, objective: 99.9%, ttft: 1s, tpot: 60ms, e2e: 10s, window: 7d}]
     limits: {ttft: {p99: {critical: 2s, warning: 1s}, tail_ratio: 5}, e2e: {mean: 3s}}
+    queue_limits: {info: 4.5, warning: 20}
+    failure_threshold: 4
     window: {min_samples: 50, max_age: 1h}
     stale_after: 2d
     keep_text: true
@@ -200,7 +202,9 @@ environments:
 				{Signal: probes.TTFT, Statistic: probes.StatTailRatio, Severity: probes.Warning, Bound: 5},
 				{Signal: probes.E2E, Statistic: probes.StatMean, Severity: probes.Warning, Bound: 3},
 			},
-			Window: probes.Window{MinSamples: 50, MaxAge: time.Hour}, StaleAfter: 48 * time.Hour, KeepText: true,
+			QueueLimits:      []probes.QueueLimit{{Severity: probes.Info, Bound: 4.5}, {Severity: probes.Warning, Bound: 20}},
+			FailureThreshold: 4,
+			Window:           probes.Window{MinSamples: 50, MaxAge: time.Hour}, StaleAfter: 48 * time.Hour, KeepText: true,
 		},
 	}
 	if diff := cmp.Diff([]Pair{want}, c.Pairs(), cmp.AllowUnexported(probes.Optional[float64]{})); diff != "" {
@@ -245,6 +249,31 @@ func TestArrivals(t *testing.T) {
 	} {
 		if got := mustLoad(t, Source{}, probe1(tt.keys)).Pairs()[0].Spec.Arrivals; got != tt.want {
 			t.Errorf("%s: got %+v, want %+v", tt.keys, got, tt.want)
+		}
+	}
+}
+
+func TestAlertLimits(t *testing.T) {
+	grades := func(info, warning float64) []probes.QueueLimit {
+		var out []probes.QueueLimit
+		if info > 0 {
+			out = append(out, probes.QueueLimit{Severity: probes.Info, Bound: info})
+		}
+		return append(out, probes.QueueLimit{Severity: probes.Warning, Bound: warning})
+	}
+	for _, tt := range []struct {
+		keys      string
+		queue     []probes.QueueLimit
+		threshold int
+	}{
+		{"kind: canary", grades(10, 50), 3},
+		{"kind: load, num_prompts: 1, request_rate: 1", grades(10, 50), 2},
+		{"kind: canary, queue_limits: 30, failure_threshold: 1", grades(0, 30), 1},
+		{"kind: canary, queue_limits: {info: 3, warning: 3}", grades(3, 3), 3},
+	} {
+		spec := mustLoad(t, Source{}, probe1(tt.keys)).Probes()[0]
+		if diff := cmp.Diff(tt.queue, spec.QueueLimits); diff != "" || spec.FailureThreshold != tt.threshold {
+			t.Errorf("%s: failure threshold %d, want %d; queue limits (-want +got):\n%s", tt.keys, spec.FailureThreshold, tt.threshold, diff)
 		}
 	}
 }

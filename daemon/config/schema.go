@@ -152,6 +152,8 @@ type probe struct {
 	Timeouts         timeouts      `yaml:"timeouts" doc:"Bounds of one request; 0 is no bound. A target's own win over a probe's. canary: connect 5s, first_token 30s, idle 1m, total 2m; load: connect 10s, first_token 5m, idle 6m, total 30m."`
 	SLOs             named[slo]    `yaml:"slos" doc:"Promises about single requests: a list, merged by name, of at most 8."`
 	Limits           limits        `yaml:"limits" enum:"signal" doc:"Promises about statistics of a result, by signal."`
+	QueueLimits      queueLimits   `yaml:"queue_limits" scalar:"warning" doc:"Requests that may wait in the server, on average while the probe runs, before there is an alert. 10 for info and 50 for a warning when not written."`
+	FailureThreshold int           `yaml:"failure_threshold" min:"1" doc:"Failed runs in a row that count as down. canary: 3; others: 2."`
 	Window           window        `yaml:"window" doc:"What a canary's result is computed from."`
 	StaleAfter       time.Duration `yaml:"stale_after" min:">0" doc:"Age at which a result no longer stands. 3 intervals and a time-out, at least 15m for a canary and 1h for others; the interval of a schedule is its longest gap by day."`
 	Expect           expect        `yaml:"expect" doc:"A question with a known answer that is asked after each run, greedily: a wrong answer fails the run (canary)."`
@@ -218,6 +220,13 @@ type severities[T time.Duration | float64] struct {
 	Info     T `yaml:"info" min:">0" doc:"Worth knowing."`
 	Warning  T `yaml:"warning" min:">0" doc:"What a bare value means."`
 	Critical T `yaml:"critical" min:">0" doc:"Worth waking somebody."`
+}
+
+// queueLimits are the bounds of the waiting queue; a bare value is the warning.
+// There is no critical one: a queue wakes nobody before an objective suffers.
+type queueLimits struct {
+	Info    float64 `yaml:"info" min:">0" doc:"Worth knowing."`
+	Warning float64 `yaml:"warning" min:">0" doc:"What a bare value means."`
 }
 
 type window struct {

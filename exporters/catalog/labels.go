@@ -56,6 +56,24 @@ const (
 	ResultBad  = "bad"
 )
 
+// Values of the label metric that have alerts of their own.
+const (
+	MetricCapacity        = "capacity"
+	MetricAcceptLength    = "spec_accept_length"
+	MetricPrefixCacheHits = "prefix_cache_hit_ratio"
+)
+
+// Values of inferbeat_regression_verdict.
+const (
+	VerdictBetter    = -1
+	VerdictSame      = 0
+	VerdictSuspected = 1
+	VerdictWorse     = 2
+	VerdictLearning  = 3 // not enough nights
+	VerdictDrift     = 4
+	VerdictUnstable  = 5
+)
+
 var labels = []Label{
 	{LabelTarget, "Unique name of the target, from the configuration or discovery.", nil},
 	{LabelPool, "Replicas that serve the same thing; the target's name by default.", nil},

@@ -18,7 +18,7 @@ var (
 	bucketsSchedule   = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300}
 )
 
-var metrics = slices.Concat(requestMetrics, resultMetrics, sweepMetrics, comparisonMetrics, lifecycleMetrics, daemonMetrics)
+var metrics = slices.Concat(requestMetrics, resultMetrics, sweepMetrics, regressionMetrics, comparisonMetrics, lifecycleMetrics, daemonMetrics)
 
 // requestMetrics leave warm-up requests out, except for their own counter.
 var requestMetrics = []Metric{
@@ -107,6 +107,7 @@ var sweepMetrics = []Metric{
 	sweep(CapacityKnee, Higher, "Highest request rate that kept every objective in the last sweep: where the share of requests over one of them reaches what it allows."),
 	sweep(CapacityInterval, Neither, "95 % interval of the knee over fresh traces; an end that the sweep could not tell is absent.", LabelBound),
 	sweep(CapacitySafe, Higher, "Request rate that one replica may take: knee times headroom."),
+	sweep(CapacityBaseline, Neither, "Request rate that one replica could take in the baseline of its sweeps: the baseline's knee times headroom."),
 	row(Metric{Name: CapacityHeadroom, Kind: Gauge, Stability: Alpha, Labels: identity, Updated: OnConfig, Staleness: WithPair,
 		Help: "Factor from knee to safe capacity."}),
 	sweep(CapacityBracketed, Neither, "1 if the sweep went past the knee, 0 if the knee is a lower bound."),
@@ -137,6 +138,23 @@ func comparison(name string, kind Kind, updated Updated, better Better, help str
 		Updated: updated, Staleness: WithComparison, Better: better})
 }
 
+// regressionMetrics lay a pair's last result beside its nights before. While the
+// detector learns only the verdict and the baseline's runs are there.
+var regressionMetrics = []Metric{
+	regression(RegressionVerdict, Neither, "-1 better, 0 same, 1 suspected, 2 confirmed worse, 3 not enough nights, 4 slow drift, 5 too unstable to be judged."),
+	regression(RegressionEffect, Lower, "Change against the baseline as a share of it, positive is worse."),
+	regression(RegressionInterval, Neither, "95 % interval of the change against the baseline.", LabelBound),
+	regression(RegressionSmallestStep, Lower, "Smallest step that this series can show within a week; smaller ones drown in its noise."),
+	regression(RegressionBaselineRuns, Higher, "Nights in the baseline."),
+	regression(RegressionBaselineTimestamp, Neither, "Unix time at which the baseline's segment began."),
+	regression(RegressionOnsetTimestamp, Neither, "Unix time of the first night of the change; absent without one."),
+}
+
+func regression(name string, better Better, help string, extra ...string) Metric {
+	return row(Metric{Name: name, Kind: Gauge, Stability: Alpha, Help: help, Labels: pair(slices.Concat([]string{LabelMetric}, extra)...),
+		Updated: OnResult, Staleness: WithResult, Better: better})
+}
+
 var lifecycleMetrics = []Metric{
 	row(Metric{Name: Runs, Kind: Counter, Labels: pair(LabelResult), Updated: OnRun, Staleness: Cumulative,
 		Help: "Finished runs by result."}),
@@ -159,6 +177,14 @@ var lifecycleMetrics = []Metric{
 	lifecycle(SLOWindow, OnConfig, "Length of an objective's rolling window.", LabelSLO),
 	lifecycle(SLOLatencyLimit, OnConfig, "Latency up to which a request is good.", LabelSLO, LabelSignal),
 	lifecycle(LatencyThreshold, OnConfig, "Latency above which a result breaches a limit; those of tpot and itl are absent while the result's mean output is too short to judge them.", LabelSignal, LabelStat, LabelSeverity),
+	lifecycle(TailRatioFloor, OnConfig, "p99 below which the tail ratio is not judged.", LabelSignal),
+	lifecycle(QueueThreshold, OnConfig, "Mean number of requests waiting in the server above which a result breaches a limit.", LabelSeverity),
+	lifecycle(FailureThreshold, OnConfig, "Failed runs in a row that count as down."),
+	row(Metric{Name: BreachRuns, Kind: Gauge, Labels: pair(LabelSignal, LabelStat, LabelSeverity), Updated: OnResult, Staleness: WithResult,
+		Help: "Results in a row that breached a limit; those with too few samples do not count."}),
+	row(Metric{Name: SLOBudgetRemaining, Kind: Gauge, Labels: []string{LabelPool, LabelTargetEnv, LabelModel, LabelProbe, LabelSLO},
+		Updated: OnTimer, Staleness: WithPair, Better: Higher,
+		Help: "Unspent share of a pool's error budget over the objective's window, out of the store: 1 untouched, 0 used up, negative overspent."}),
 	lifecycle(TailRatioThreshold, OnConfig, "p99/mean at which a result breaches a limit; absent as inferbeat_latency_threshold_seconds.", LabelSignal, LabelSeverity),
 }
 

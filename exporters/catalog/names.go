@@ -62,6 +62,7 @@ const (
 	CapacityHeadroom  = "inferbeat_capacity_headroom_ratio"
 	CapacityBracketed = "inferbeat_capacity_knee_bracketed"
 	CapacitySuspect   = "inferbeat_capacity_suspect"
+	CapacityBaseline  = "inferbeat_capacity_baseline_requests_per_second"
 	CapacityTimestamp = "inferbeat_capacity_timestamp_seconds"
 	SweepOffered      = "inferbeat_sweep_offered_requests_per_second"
 	SweepAchieved     = "inferbeat_sweep_achieved_requests_per_second"
@@ -76,6 +77,15 @@ const (
 	ComparisonTimestamp  = "inferbeat_comparison_timestamp_seconds"
 	ComparisonStaleAfter = "inferbeat_comparison_stale_after_seconds"
 	ComparisonInfo       = "inferbeat_comparison_info"
+
+	// What the nights of a pair say.
+	RegressionVerdict           = "inferbeat_regression_verdict"
+	RegressionEffect            = "inferbeat_regression_effect_ratio"
+	RegressionInterval          = "inferbeat_regression_interval_ratio"
+	RegressionSmallestStep      = "inferbeat_regression_smallest_step_ratio"
+	RegressionBaselineRuns      = "inferbeat_regression_baseline_runs"
+	RegressionBaselineTimestamp = "inferbeat_regression_baseline_timestamp_seconds"
+	RegressionOnsetTimestamp    = "inferbeat_regression_onset_timestamp_seconds"
 
 	// Run lifecycle, SLO and limits.
 	Runs                   = "inferbeat_runs_total"
@@ -98,6 +108,11 @@ const (
 	SLOLatencyLimit        = "inferbeat_slo_latency_limit_seconds"
 	LatencyThreshold       = "inferbeat_latency_threshold_seconds"
 	TailRatioThreshold     = "inferbeat_tail_ratio_threshold"
+	TailRatioFloor         = "inferbeat_tail_ratio_floor_seconds"
+	QueueThreshold         = "inferbeat_queue_threshold_requests"
+	FailureThreshold       = "inferbeat_consecutive_failures_threshold"
+	BreachRuns             = "inferbeat_breach_runs"
+	SLOBudgetRemaining     = "inferbeat_slo_error_budget_remaining_ratio"
 	SchedulerLastTick      = "inferbeat_scheduler_last_tick_timestamp_seconds"
 	SchedulerLag           = "inferbeat_scheduler_lag_seconds"
 	BuildInfo              = "inferbeat_build_info"

@@ -37,6 +37,8 @@ type DaemonState struct {
 	LogMessages map[string]uint64
 	SelfTest    SelfTest
 	Client      ClientState
+	// Budgets are those of the continuous probes' objectives, one for each pool.
+	Budgets []probes.ErrorBudget
 }
 
 // ClientState is whether the process keeps its own times.
@@ -113,6 +115,11 @@ func (e *Exporter) addDaemon(b *builder, show forms, now time.Time, facts map[st
 		for _, level := range sortedKeys(e.enums[catalog.LabelLevel]) {
 			b.counter(catalog.LogMessages, nil, d.LogMessages[level], started, e.enum(catalog.LabelLevel, level))
 		}
+	}
+	for i := range d.Budgets {
+		budget := &d.Budgets[i]
+		b.gauge(catalog.SLOBudgetRemaining, nil, budget.Remaining, label(catalog.LabelPool, budget.Pool), label(catalog.LabelTargetEnv, budget.Environment),
+			label(catalog.LabelModel, budget.Model), label(catalog.LabelProbe, budget.Probe), label(catalog.LabelSLO, budget.SLO))
 	}
 	e.addSelfTest(b, d.SelfTest)
 	e.addClient(b, d.Client, show, now)

@@ -11,6 +11,8 @@ import (
 const (
 	capacityPrefix = "inferbeat_capacity_"
 	sweepPrefix    = "inferbeat_sweep_"
+	// Only what is judged over nights has these, once for each metric.
+	regressionPrefix = "inferbeat_regression_"
 )
 
 // EstimateSeries says how many series the pairs will show once every one of them
@@ -19,11 +21,13 @@ func EstimateSeries(pairs []probes.PairStatus, mode HistogramMode) int {
 	show := mode.forms(len(pairs))
 	targets, probesSeen := map[probes.Pair]bool{}, map[string]bool{}
 	// A sweep shows its own results in place of those of other kinds.
-	perPair, perResult, perSweep, perTarget, perProbe := 0, 0, 0, 1, 1 // the info series of targets and probes
+	perPair, perResult, perSweep, perChange, perTarget, perProbe := 0, 0, 0, 0, 1, 1 // the info series of targets and probes
 	for _, m := range catalog.All() {
 		switch {
 		case m.PerPair() && strings.HasPrefix(m.Name, sweepPrefix), m.PerPair() && strings.HasPrefix(m.Name, capacityPrefix):
 			perSweep += seriesOf(m, show)
+		case strings.HasPrefix(m.Name, regressionPrefix):
+			perChange += seriesOf(m, show)
 		case m.PerPair() && m.Staleness == catalog.WithResult:
 			perResult += seriesOf(m, show)
 		case m.PerPair():
@@ -35,24 +39,40 @@ func EstimateSeries(pairs []probes.PairStatus, mode HistogramMode) int {
 		}
 	}
 	n := 0
+	budgets := map[probes.ErrorBudget]bool{}
 	for i := range pairs {
 		p := &pairs[i]
-		n += perPair + len(p.Spec.Limits)
-		if p.Kind == probes.Sweep {
-			n += perSweep - len(p.Spec.SLOs) // attainment is no property of a sweep
-		} else {
-			n += perResult
+		n += perPair + len(p.Spec.Limits) + len(tailRatioSignals(p.Spec.Limits)) + len(p.Spec.QueueLimits)
+		switch {
+		case p.Kind == probes.Sweep:
+			n += perSweep + perChange - len(p.Spec.SLOs) // attainment is no property of a sweep
+		case p.Kind.Continuous():
+			n += perResult + breachSeries(p.Spec.Limits)
+		default:
+			n += perResult + breachSeries(p.Spec.Limits) + perChange*(len(probes.RegressionMetrics)-1) // all but the capacity
 		}
 		for j := range p.Spec.SLOs {
 			n += 3 + len(p.Spec.SLOs[j].Bounds) // objective, window, attainment, limits
 			if p.Kind.Continuous() {
 				n += 2 // good, bad
+				budgets[probes.ErrorBudget{Pool: p.Pair.Pool, Environment: string(p.Pair.Environment), Model: p.Pair.Model,
+					Probe: p.Pair.Probe, SLO: p.Spec.SLOs[j].Name}] = true
 			}
 		}
 		targets[withoutProbe(p.Pair)] = true
 		probesSeen[p.Pair.Probe] = true
 	}
-	return n + perTarget*len(targets) + perProbe*len(probesSeen)
+	return n + len(budgets) + perTarget*len(targets) + perProbe*len(probesSeen)
+}
+
+// breachSeries is how many of the limits say for how long they have been breached.
+func breachSeries(limits []probes.Limit) (n int) {
+	for _, l := range limits {
+		if l.Statistic != probes.StatTailRatio {
+			n++
+		}
+	}
+	return n
 }
 
 // seriesOf multiplies a metric's closed labels. What depends on the spec is not
@@ -67,7 +87,7 @@ func seriesOf(m catalog.Metric, show forms) int {
 	case catalog.Info:
 		return 0
 	}
-	if m.HasLabel(catalog.LabelSLO) || m.HasLabel(catalog.LabelSeverity) {
+	if m.HasLabel(catalog.LabelSLO) || m.HasLabel(catalog.LabelSeverity) || m.Name == catalog.TailRatioFloor {
 		return 0
 	}
 	stats := len(probes.Statistics)

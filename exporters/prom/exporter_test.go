@@ -182,6 +182,8 @@ func canary() probes.PairStatus {
 				{Signal: probes.TTFT, Statistic: probes.StatTailRatio, Severity: probes.Info, Bound: 4},
 				{Signal: probes.TPOT, Statistic: probes.StatP99, Severity: probes.Critical, Bound: 0.06},
 			},
+			QueueLimits:      []probes.QueueLimit{{Severity: probes.Info, Bound: 10}, {Severity: probes.Warning, Bound: 50}},
+			FailureThreshold: 3,
 		},
 	}
 }
@@ -716,7 +718,11 @@ func full(t *testing.T, change func(*Options)) *stage {
 		Accelerator: "H200", Weights: "llama-3-8b", Incarnation: "917",
 	}}
 	st.Result = result(epoch)
+	for i, l := range st.Spec.Limits {
+		st.Breaches = append(st.Breaches, probes.Breach{Limit: l, Runs: i})
+	}
 	sweep := swept()
+	sweep.Spec.FailureThreshold, sweep.Changes = 2, []probes.Change{confirmed(probes.MetricCapacity)}
 	sweep.LastStart, sweep.LastCompletion, sweep.LastSuccess, sweep.NextStart = epoch, epoch, epoch, epoch
 	sweep.Last, sweep.Interval, sweep.Spec.StaleAfter, sweep.Registered = st.Last, st.Interval, st.Spec.StaleAfter, st.Registered
 	s := newStage(t, change, st, sweep)
@@ -725,6 +731,7 @@ func full(t *testing.T, change func(*Options)) *stage {
 	lag.Observe(0)
 	lag.Observe(30 * time.Millisecond)
 	s.daemon = DaemonState{
+		Budgets:      []probes.ErrorBudget{{Pool: "llama", Environment: "production", Model: "llama-3", Probe: "canary", SLO: "fast", Remaining: -0.25}},
 		Client:       ClientState{LoopLag: lag, CPU: probes.Known(0.25), Saturated: probes.Known(true)},
 		ConfigSHA256: "0123", ReloadOK: true, ReloadedAt: epoch,
 		Targets: []probes.Target{{Name: "a", Pool: "llama", Environment: probes.Production, Model: "llama-3", Backend: "vllm", Site: "prod-eu",
@@ -759,6 +766,7 @@ func TestDaemonMetrics(t *testing.T) {
 		catalog.SelfTestError + `{signal="ttft"}`: 0.0003, catalog.SelfTestError + `{signal="itl"}`: 0.006, catalog.SelfTestTimestamp: 1_800_000_001,
 		catalog.ClientLoopLag + "_count": 2, catalog.ClientLoopLag + "_sum": 0.03, catalog.ClientCPUSaturation: 0.25, catalog.ClientSaturated: 1,
 		catalog.SelfTestTolerance + `{signal="ttft"}`: 0.005, catalog.SelfTestTolerance + `{signal="itl"}`: 0.005,
+		catalog.SLOBudgetRemaining + `{model="llama-3",pool="llama",probe="canary",slo="fast",target_env="production"}`: -0.25,
 		catalog.MetricsSeriesLimit: 200_000, of(catalog.RunSkips, "reason", "overlap"): 1,
 	})
 }
@@ -829,6 +837,7 @@ func TestCatalogKnowsTheVocabulary(t *testing.T) {
 		catalog.LabelReason:    texts(probes.SkipReasons),
 		catalog.LabelSignal:    texts(resultSignals),
 		catalog.LabelStat:      texts(probes.Statistics),
+		catalog.LabelMetric:    texts(probes.RegressionMetrics),
 		catalog.LabelTargetEnv: texts(probes.Environments),
 		catalog.LabelMetric:    append(texts(probes.RegressionMetrics), string(probes.MetricE2Ep90), string(probes.MetricOverall)),
 		catalog.LabelResult:    append(texts(probes.RunResults), "good", "bad"),

@@ -2,6 +2,7 @@ package prom
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	dto "github.com/prometheus/client_model/go"
@@ -30,6 +31,10 @@ func (e *Exporter) addStatuses(b *builder, statuses []probes.PairStatus) {
 			e.addSweep(b, s, ids)
 		case s.Result != nil:
 			e.addResult(b, s.Result, ids)
+			e.addBreaches(b, s, ids)
+		}
+		if s.Result != nil {
+			e.addChanges(b, s, ids)
 		}
 		// Two series for one probe would break every join on it.
 		if !described[s.Pair.Probe] {
@@ -68,6 +73,9 @@ func (e *Exporter) addLifecycle(b *builder, s *probes.PairStatus, ids []*dto.Lab
 	b.gaugeTime(catalog.ProbeRegistered, ids, s.Registered)
 	b.gaugeFlag(catalog.ProbePaused, ids, s.Paused)
 	b.gauge(catalog.ConsecutiveFailures, ids, float64(s.ConsecutiveFailures))
+	if s.Spec.FailureThreshold > 0 {
+		b.gauge(catalog.FailureThreshold, ids, float64(s.Spec.FailureThreshold))
+	}
 	if s.Last != nil && (s.Last.Summary.Completed+s.Last.Summary.Failed > 0 || s.Last.Result != probes.RunAborted) {
 		// A run that we cut before any answer says nothing about the target.
 		b.gaugeFlag(catalog.ProbeUp, ids, s.Last.Summary.Completed > 0)
@@ -92,6 +100,12 @@ func (e *Exporter) addObjectives(b *builder, s *probes.PairStatus, ids []*dto.La
 			}
 		}
 	}
+	for _, l := range s.Spec.QueueLimits {
+		b.gauge(catalog.QueueThreshold, ids, l.Bound, e.enum(catalog.LabelSeverity, string(l.Severity)))
+	}
+	for _, signal := range tailRatioSignals(s.Spec.Limits) {
+		b.gauge(catalog.TailRatioFloor, ids, probes.TailFloor, e.enum(catalog.LabelSignal, string(signal)))
+	}
 	short := e.outputTooShort(s.Result)
 	for _, l := range s.Spec.Limits {
 		if short && (l.Signal == probes.TPOT || l.Signal == probes.ITL) {
@@ -103,6 +117,29 @@ func (e *Exporter) addObjectives(b *builder, s *probes.PairStatus, ids []*dto.La
 		} else {
 			b.gauge(catalog.LatencyThreshold, ids, l.Bound, signal, e.enum(catalog.LabelStat, string(l.Statistic)), severity)
 		}
+	}
+}
+
+// tailRatioSignals are the signals with a limit of their tail ratio, each once.
+func tailRatioSignals(limits []probes.Limit) []probes.Signal {
+	var out []probes.Signal
+	for _, l := range limits {
+		if l.Statistic == probes.StatTailRatio && !slices.Contains(out, l.Signal) {
+			out = append(out, l.Signal)
+		}
+	}
+	return out
+}
+
+// addBreaches adds how long each limit has been breached.
+func (e *Exporter) addBreaches(b *builder, s *probes.PairStatus, ids []*dto.LabelPair) {
+	for _, breach := range s.Breaches {
+		l := breach.Limit
+		if l.Statistic == probes.StatTailRatio {
+			continue // its alerts look at one result
+		}
+		b.gauge(catalog.BreachRuns, ids, float64(breach.Runs), e.enum(catalog.LabelSignal, string(l.Signal)),
+			e.enum(catalog.LabelStat, string(l.Statistic)), e.enum(catalog.LabelSeverity, string(l.Severity)))
 	}
 }
 

@@ -47,9 +47,6 @@ const (
 	// MinOutputTokens is the mean answer length from which time per output token
 	// is judged: shorter answers are mostly prefill and scheduling.
 	MinOutputTokens = 100
-	// TailFloor is the p99 in seconds below which a tail ratio is not judged:
-	// 30 ms against 6 ms is a ratio of 5 and nobody's problem.
-	TailFloor = 0.2
 	// MinBadEvents is how many bad requests it takes to fail an objective. One or
 	// two of them miss it by accident too easily.
 	MinBadEvents = 3

@@ -98,8 +98,12 @@ func TestFingerprint(t *testing.T) {
 		"Spec.Margins": func(s *probes.Spec, _ *probes.Target) {
 			s.Margins = map[probes.RegressionMetric]float64{probes.MetricTTFTp50: 0.1}
 		},
-		"Spec.Window":     func(s *probes.Spec, _ *probes.Target) { s.Window.MinSamples = 7 },
-		"Spec.StaleAfter": func(s *probes.Spec, _ *probes.Target) { s.StaleAfter = time.Hour },
+		"Spec.QueueLimits": func(s *probes.Spec, _ *probes.Target) {
+			s.QueueLimits = []probes.QueueLimit{{Severity: probes.Info, Bound: 1}}
+		},
+		"Spec.FailureThreshold": func(s *probes.Spec, _ *probes.Target) { s.FailureThreshold = 5 },
+		"Spec.Window":           func(s *probes.Spec, _ *probes.Target) { s.Window.MinSamples = 7 },
+		"Spec.StaleAfter":       func(s *probes.Spec, _ *probes.Target) { s.StaleAfter = time.Hour },
 		// Only sweeps have one; see TestFingerprintOfSweeps.
 		"Spec.Sweep":                 func(s *probes.Spec, _ *probes.Target) { s.Sweep.MaxRate = 7 },
 		"Spec.KeepText":              func(s *probes.Spec, _ *probes.Target) { s.KeepText = true },

@@ -99,8 +99,7 @@ func (j *judge) limit(l probes.Limit) {
 		j.add(probes.Unknown, TooFewSamples, "%s %s: %d samples, %d are needed", l.Signal, l.Statistic, d.N, needed(l.Statistic))
 	case !known:
 		j.add(probes.Unknown, NoSamples, "%s %s: not defined for these %d samples", l.Signal, l.Statistic, d.N)
-	case got <= l.Bound || l.Statistic == probes.StatTailRatio && d.P99 < TailFloor:
-	default:
+	case l.Breached(d) == probes.Known(true):
 		state := probes.Warn
 		if l.Severity == probes.Critical {
 			state = probes.Fail

@@ -122,9 +122,11 @@ var judgeCases = []judgeCase{
 	{name: "no_samples", change: limit(probes.FirstAnswer, probes.StatMean, probes.Warning, 1),
 		state: probes.Unknown, codes: []string{NoSamples}, text: "first_answer mean: no samples from 200 completed requests"},
 
-	{name: "tail_ratio_below", change: all(distribution(probes.TTFT, 200, 0.3, 1.2), limit(probes.TTFT, probes.StatTailRatio, probes.Info, 4)), state: probes.Pass},
+	{name: "tail_ratio_below", change: all(distribution(probes.TTFT, 200, 0.3, 1.19), limit(probes.TTFT, probes.StatTailRatio, probes.Info, 4)), state: probes.Pass},
 	{name: "tail_ratio_above", change: all(distribution(probes.TTFT, 200, 0.25, 1.3), limit(probes.TTFT, probes.StatTailRatio, probes.Warning, 5)),
 		state: probes.Warn, codes: []string{LimitExceeded}, text: "ttft p99/mean is 5.20 (1.3s to 250ms), warning limit 5, n=200"},
+	{name: "tail_ratio_at_the_bound", change: all(distribution(probes.TTFT, 200, 0.25, 1.25), limit(probes.TTFT, probes.StatTailRatio, probes.Warning, 5)),
+		state: probes.Warn, codes: []string{LimitExceeded}},
 	{name: "tail_ratio_of_little", change: all(distribution(probes.TTFT, 200, 0.006, 0.199), limit(probes.TTFT, probes.StatTailRatio, probes.Warning, 5)), state: probes.Pass},
 	{name: "tail_ratio_at_the_floor", change: all(distribution(probes.TTFT, 200, 0.006, 0.2), limit(probes.TTFT, probes.StatTailRatio, probes.Warning, 5)),
 		state: probes.Warn, codes: []string{LimitExceeded}},
