@@ -837,7 +837,6 @@ func TestCatalogKnowsTheVocabulary(t *testing.T) {
 		catalog.LabelReason:    texts(probes.SkipReasons),
 		catalog.LabelSignal:    texts(resultSignals),
 		catalog.LabelStat:      texts(probes.Statistics),
-		catalog.LabelMetric:    texts(probes.RegressionMetrics),
 		catalog.LabelTargetEnv: texts(probes.Environments),
 		catalog.LabelMetric:    append(texts(probes.RegressionMetrics), string(probes.MetricE2Ep90), string(probes.MetricOverall)),
 		catalog.LabelResult:    append(texts(probes.RunResults), "good", "bad"),
