@@ -109,3 +109,46 @@ type ComparisonStatus struct {
 	// once it is older than StaleAfter.
 	Result *Run
 }
+
+// Regression says how a probe's runs are judged against those of earlier nights. The
+// zero value does not judge them.
+type Regression struct {
+	Enabled     bool
+	Sensitivity Sensitivity
+	// Metrics are judged; empty: all that the probe measures.
+	Metrics []RegressionMetric
+	// MinEffects replace the smallest change, as a share, that is worth telling.
+	MinEffects map[RegressionMetric]float64
+	// AutoAccept is after how many nights an open regression becomes the new normal by
+	// itself; 0 leaves that to people.
+	AutoAccept int
+	// Confirm runs an odd load twice more at once, and takes the median.
+	Confirm bool
+}
+
+// Sensitivity is how much it takes to believe in a change.
+type Sensitivity string
+
+const (
+	SensitivityHigh   Sensitivity = "high"
+	SensitivityNormal Sensitivity = "normal"
+	SensitivityLow    Sensitivity = "low"
+)
+
+// Sensitivities is the closed list.
+var Sensitivities = []Sensitivity{SensitivityHigh, SensitivityNormal, SensitivityLow}
+
+// Codes of a [Change]'s reasons.
+const (
+	ReasonRegression         = "regression"
+	ReasonImprovement        = "improvement"
+	ReasonOddNight           = "odd_night"
+	ReasonDrift              = "drift"
+	ReasonUnstableSeries     = "unstable_series"
+	ReasonTooFewNights       = "too_few_nights"
+	ReasonNoNights           = "no_nights"
+	ReasonVersionChanged     = "version_changed"
+	ReasonVersionUnchanged   = "version_unchanged"
+	ReasonEnvironmentChanged = "environment_changed"
+	ReasonHourly             = "hourly"
+)

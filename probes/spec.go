@@ -85,6 +85,8 @@ type Spec struct {
 	Definitions Definitions
 	// Sweep is what a sweep does; Requests and Duration then bound each of its steps.
 	Sweep SweepPlan
+	// Regression says how its runs are judged against those of earlier nights.
+	Regression Regression `json:",omitzero"`
 	// Shard is the part of the load that this process sends. Requests, Arrivals and
 	// Warmup are those of the whole load.
 	Shard Shard

@@ -88,6 +88,11 @@ const maxAge = 90 * 24 * time.Hour
 // largest C_k / sqrt(v_k + k^2 u) for 2 <= k <= 15, where v_k and u are the variances
 // of the sum and of the baseline's median under autocorrelation.
 func Detect(nights []Night, settings Settings, rule Rule, said []probes.Acknowledgement) Track {
+	return walkOver(nights, settings, rule, said).track()
+}
+
+// walkOver is the detector after the last night.
+func walkOver(nights []Night, settings Settings, rule Rule, said []probes.Acknowledgement) *walk {
 	w := &walk{scanner: newScanner(settings, rule), nights: nights, y: make([]float64, len(nights)), noticed: -unstableNotice, drift: -1}
 	for i := range nights {
 		w.y[i] = float64(settings.Direction) * math.Log(nights[i].Value)
@@ -102,7 +107,7 @@ func Detect(nights []Night, settings Settings, rule Rule, said []probes.Acknowle
 	for i := range said {
 		w.accept(len(nights), &said[i])
 	}
-	return w.track()
+	return w
 }
 
 // walk is the detector's memory.
@@ -130,7 +135,6 @@ type change struct {
 	scanned
 	onset, alert    int
 	shift           float64 // that recovery is tested against
-	shown           scanned // whose nights the shift is shown of
 	low, high, size float64
 	level           int // onset of the present level of an open regression
 }
@@ -150,7 +154,7 @@ func (w *walk) night(t int) {
 		w.young++
 	}
 	y := w.values[w.young:]
-	up, ok := w.scan(y, 1)
+	up, ok := w.scan(y)
 	if !ok {
 		return
 	}
@@ -162,7 +166,7 @@ func (w *walk) night(t int) {
 		w.regress(t, k, &up)
 		return
 	}
-	down, _ := w.scan(y, -1)
+	down := w.search(y, up.base, -1)
 	if down.score > w.Threshold && down.shift > math.Log1p(w.MinEffect) && down.k >= 3 {
 		w.improve(t, &down)
 		return
@@ -278,7 +282,7 @@ func (w *walk) recover(t int, score float64) {
 func (w *walk) worsen(t int) {
 	c := w.open
 	nights := w.y[c.level : t+1]
-	r, ok := w.scan(nights, 1)
+	r, ok := w.scan(nights)
 	if !ok {
 		return
 	}
@@ -345,7 +349,7 @@ func (w *walk) track() Track {
 		w.stand(&out, c.base, c.size, c.low, c.high)
 		return out
 	}
-	r, ok := w.scan(w.values[w.young:], 1)
+	r, ok := w.scan(w.values[w.young:])
 	if c := w.improved; c != nil {
 		out.State, out.Onset = probes.ChangeBetter, c.onset
 		w.stand(&out, c.base, c.size, c.low, c.high)

@@ -106,7 +106,7 @@ func TestReferenceVectors(t *testing.T) {
 				for j := range y {
 					y[j] = float64(c.Direction) * math.Log(c.Values[j])
 				}
-				got, ok := s.scan(y, 1)
+				got, ok := s.scan(y)
 				if ok != (want != nil) {
 					t.Fatalf("scan of %d nights: known = %v, want %v", i+1, ok, want != nil)
 				}

@@ -139,19 +139,28 @@ type scanned struct {
 	shift  float64 // median of those less base.center, along the sign that was asked for
 }
 
-// scan looks for a shift upwards (sign 1) or downwards (sign -1). It is false while
-// there are too few nights for a baseline and two more.
-func (s *scanner) scan(y []float64, sign float64) (scanned, bool) {
+// scan looks for a shift upwards. It is false while there are too few nights for a
+// baseline and two more.
+func (s *scanner) scan(y []float64) (scanned, bool) {
 	n := len(y)
 	if n < s.rule.Learn+2 {
 		return scanned{}, false
 	}
-	longest := min(s.rule.Longest, n-s.rule.Learn)
-	out := scanned{base: s.describe(y[max(0, n-longest-s.rule.Window) : n-longest]), score: math.Inf(-1)}
-	out.inflow = s.rule.medianVariance(out.base.n)
+	base := s.describe(y[max(0, n-s.longest(n)-s.rule.Window) : n-s.longest(n)])
+	return s.search(y, base, 1), true
+}
+
+// longest is how many of n nights are not part of the baseline.
+func (s *scanner) longest(n int) int { return min(s.rule.Longest, n-s.rule.Learn) }
+
+// search finds the most convincing shift against a baseline, upwards (sign 1) or
+// downwards (sign -1).
+func (s *scanner) search(y []float64, base level, sign float64) scanned {
+	n := len(y)
+	out := scanned{base: base, inflow: s.rule.medianVariance(base.n), score: math.Inf(-1)}
 	sum := 0.0
-	for k := 1; k <= longest; k++ {
-		sum += clip(sign*(y[n-k]-out.base.center)/out.base.sigma, -clipAt, clipAt)
+	for k := 1; k <= s.longest(n); k++ {
+		sum += clip(sign*(y[n-k]-base.center)/base.sigma, -clipAt, clipAt)
 		if k < 2 {
 			continue
 		}
@@ -160,8 +169,8 @@ func (s *scanner) scan(y []float64, sign float64) (scanned, bool) {
 			out.score, out.k = score, k
 		}
 	}
-	out.shift = sign * (s.median(y[n-out.k:]) - out.base.center)
-	return out, true
+	out.shift = sign * (s.median(y[n-out.k:]) - base.center)
+	return out
 }
 
 // halfWidth is half of the 95 % interval of the shift of k nights.
