@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 	"probes/summary":           {"probes", "probes/stats"},
 	"probes/verdict":           {"probes", "probes/stats"},
 	"probes/capacity":          {"probes", "probes/stats"},
+	"probes/regression":        {"probes", "probes/stats"},
 	"exporters":                {"probes"},
 	"exporters/catalog":        {},
 	"exporters/catalog/gen":    {"exporters/catalog"},

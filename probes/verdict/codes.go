@@ -249,6 +249,22 @@ var SweepCodes = []Row{
 	{CapacityLowerBound, string(probes.Warn), "every objective was kept at the highest rate that was tried", "the capacity is at least that; try higher rates"},
 }
 
+// NightCodes documents the reasons of a change over nights, which package regression
+// gives. The states are those of a change.
+var NightCodes = []Row{
+	{probes.ReasonRegression, string(probes.ChangeWorse), "the last nights are worse than the baseline by more than their scatter and the smallest effect explain", "it neither recovered nor was accepted; the baseline stays where it was"},
+	{probes.ReasonHourly, string(probes.ChangeWorse), "the hours of a probe that runs hourly say so, and the nights do not yet", "fast news, less sure"},
+	{probes.ReasonImprovement, string(probes.ChangeBetter), "at least three nights are better", "the better level is the new baseline, so that losing it is a regression"},
+	{probes.ReasonOddNight, string(probes.ChangeSuspected), "tonight is more than 3.5 sigmas worse", "single nights are as bad as real regressions; only the next one tells"},
+	{probes.ReasonDrift, string(probes.ChangeDrift), "the last seven nights are worse than the first thirty of the segment, without a step", "a baseline that follows the nights follows what creeps"},
+	{probes.ReasonUnstableSeries, string(probes.ChangeUnstable), "a tenth of the last 60 nights is far from the others", "the benchmark is bimodal or spiky; its alarms would mean nothing"},
+	{probes.ReasonTooFewNights, string(probes.ChangeLearning), "fewer than 12 nights of the segment", "the scatter is not known yet"},
+	{probes.ReasonNoNights, string(probes.ChangeLearning), "no night has a value that can be judged", "too few samples, too many failures, or answers too short for a pace"},
+	{probes.ReasonVersionChanged, "", "what the server says of itself differs between the last night before a change and the first one of it", "the usual cause"},
+	{probes.ReasonVersionUnchanged, "", "it says the same", "the surroundings are suspected: clocks, neighbours, network, configuration that it does not tell"},
+	{probes.ReasonEnvironmentChanged, "", "a new fingerprint has three nights", "the old level is told for information; the two are not comparable"},
+}
+
 // TrapCodes documents every reason of [Traps].
 var TrapCodes = []Row{
 	{RandomAgainstPrefixCache, "", "a random dataset on a workload that means to share prefixes",
@@ -297,6 +313,7 @@ func Reference() string {
 	table("Validity: can the run be believed", "run is", ValidityCodes)
 	table("Verdict: were the promises kept", "verdict", VerdictCodes)
 	table("Sweeps: what was found", "run or verdict is", SweepCodes)
+	table("Nights: what has changed", "change is", NightCodes)
 	table("Traps: how a sound number misleads", "", TrapCodes)
 	return b.String()
 }

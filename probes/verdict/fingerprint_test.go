@@ -101,6 +101,7 @@ func TestFingerprint(t *testing.T) {
 		"Spec.QueueLimits": func(s *probes.Spec, _ *probes.Target) {
 			s.QueueLimits = []probes.QueueLimit{{Severity: probes.Info, Bound: 1}}
 		},
+		"Spec.Regression":       func(s *probes.Spec, _ *probes.Target) { s.Regression = probes.Regression{Enabled: true} },
 		"Spec.FailureThreshold": func(s *probes.Spec, _ *probes.Target) { s.FailureThreshold = 5 },
 		"Spec.Window":           func(s *probes.Spec, _ *probes.Target) { s.Window.MinSamples = 7 },
 		"Spec.StaleAfter":       func(s *probes.Spec, _ *probes.Target) { s.StaleAfter = time.Hour },
