@@ -26,7 +26,7 @@ func LoadConfig(source config.Source) (*config.Config, error) {
 		Backend: backend.Check, AcceptsTokenIDs: backend.AcceptsTokenIDs, AcceptsMessages: backend.AcceptsMessages, UnixURL: backend.CleanURL,
 		Schedule: func(s probes.Schedule) error { _, err := schedule.Parse(s); return err },
 		Workload: CheckWorkload, Arrivals: arrival.Validate,
-		HasTimes: workload.HasTimes, AcceptsImages: backend.AcceptsImages,
+		HasTimes: workload.HasTimes, AcceptsImages: backend.AcceptsImages, Adapters: backend.CheckAdapters,
 	})
 }
 

@@ -213,6 +213,51 @@ type Workload struct {
 	// Seed fixes lengths, texts and arrival gaps; runs differ only by their salt.
 	Seed     int64
 	Sampling Sampling
+	// Adapters are what each request takes its Sampling.LoRA from, when there are
+	// several to choose among.
+	Adapters Adapters `json:",omitzero"`
+}
+
+// SetAdapters gives the requests their LoRA adapters. One alone is everybody's:
+// nothing is chosen then.
+func (w *Workload) SetAdapters(a Adapters) {
+	if len(a.Names) == 1 && a.Choice == AdaptersUniform {
+		w.Sampling.LoRA = a.Names[0]
+		return
+	}
+	w.Adapters = a
+}
+
+// AdapterNames are all LoRA adapters that requests may ask for.
+func (w *Workload) AdapterNames() []string {
+	if w.Sampling.LoRA != "" {
+		return append([]string{w.Sampling.LoRA}, w.Adapters.Names...)
+	}
+	return w.Adapters.Names
+}
+
+// AdapterChoice names how requests are spread over LoRA adapters, as bench_serving
+// calls it.
+type AdapterChoice string
+
+const (
+	AdaptersUniform  AdapterChoice = "uniform"  // each one as likely as another
+	AdaptersDistinct AdapterChoice = "distinct" // in turns, so that neighbours never have the same
+	AdaptersSkewed   AdapterChoice = "skewed"   // the first ones are popular; see Adapters.Alpha
+)
+
+// AdapterChoices lists them in the order they are documented.
+var AdapterChoices = []AdapterChoice{AdaptersUniform, AdaptersDistinct, AdaptersSkewed}
+
+// Adapters are the LoRA adapters of a workload. Which one a request gets depends on
+// the workload's seed and the request's index alone, so that a repeat, a replay and
+// the other side of a comparison ask the same of the server.
+type Adapters struct {
+	Names  []string
+	Choice AdapterChoice
+	// Alpha is the factor by which each name of a skewed choice is less likely than
+	// the one before it; above 1, and 0 for other choices.
+	Alpha float64
 }
 
 // Groups are the prompts of generated-shared-prefix: each one is a system prompt,
@@ -261,7 +306,7 @@ type Sampling struct {
 	Stream      bool
 	// ExtraBody is merged over the request body; it cannot change stream.
 	ExtraBody map[string]any
-	LoRA      string
+	LoRA      string // adapter, empty for the model itself; see Workload.Adapters
 }
 
 // ArrivalProcess names how due times follow each other.

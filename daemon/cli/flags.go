@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -17,6 +18,10 @@ type flagSet struct {
 	groups         []flagGroup
 	operands       bool // arguments that belong to no flag are the command's
 }
+
+// several are the flags whose values may follow each other, as in --lora-name a b c,
+// which is how the Python tools take lists.
+var several = []string{"lora-name", "batch-size"}
 
 type flagGroup struct {
 	title string
@@ -57,7 +62,7 @@ func (f *flagSet) help() string {
 // parse reads the arguments and refuses stray ones.
 func (f *flagSet) parse(command string, args []string) error {
 	f.join()
-	err := f.Parse(args)
+	err := f.Parse(f.spread(args))
 	var unknown *pflag.NotExistError
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
@@ -76,6 +81,28 @@ func (f *flagSet) parse(command string, args []string) error {
 			1+position(args, f.Arg(0)), command)
 	}
 	return nil
+}
+
+// spread repeats a flag before each of its values.
+func (f *flagSet) spread(args []string) []string {
+	var out []string
+	flag, valued := "", false // that takes what follows, and whether it has a value
+	for i, arg := range args {
+		switch name, _, withValue := strings.Cut(arg, "="); {
+		case arg == "--":
+			return append(out, args[i:]...)
+		case strings.HasPrefix(arg, "--") && slices.Contains(several, name[2:]) && f.Lookup(name[2:]) != nil:
+			flag, valued = name, withValue
+		case strings.HasPrefix(arg, "-") && (flag == "" || valued):
+			flag = ""
+		case flag != "" && valued:
+			out = append(out, flag)
+		default:
+			valued = true
+		}
+		out = append(out, arg)
+	}
+	return out
 }
 
 // orSee is a suggestion, or else where to look.
@@ -136,13 +163,14 @@ var flagOf = map[string]string{
 	"block_tokens": "block-tokens", "time_unit": "time-unit",
 	"fixed_output_tokens": "sharegpt-output-len", "context_tokens": "sharegpt-context-len", "token_ids": "tokenize-prompt",
 	"temperature": "temperature", "extra_body": "extra-request-body",
+	"lora": "lora-name", "lora_request_distribution": "lora-request-distribution", "lora_zipf_alpha": "lora-zipf-alpha",
 	"shard": "shard",
 	"rate":  "request-rate", "cv": "burstiness", "max_concurrency": "max-concurrency", "ramp": "ramp", "start_together": "start-together",
 }
 
 // inFlags says with flags what a stage says with keys of the configuration.
 var inFlags = strings.NewReplacer(
-	"tokenizer: server", "--tokenizer server", "token_ids: true", "--tokenize-prompt",
+	"tokenizer: server", "--tokenizer server", "lora names", "--lora-name names", "lora_request_distribution is", "--lora-request-distribution is", "token_ids: true", "--tokenize-prompt",
 	"the workload's own stream option", "--disable-stream", "api_key_file or headers", "--api-key-file or --header",
 )
 

@@ -134,6 +134,18 @@ func TestFlagEffects(t *testing.T) {
 			r.Spec.Workload.Sampling.ExtraBody = map[string]any{"n": json.Number("12345678901234567890")}
 		}},
 		{"--lora-name l", func(r *resolved) { r.Spec.Workload.Sampling.LoRA = "l" }},
+		{"--lora-name a b,c --seed 1 --lora-name=d e", func(r *resolved) {
+			r.Spec.Workload.Adapters = probes.Adapters{Names: []string{"a", "b,c", "d", "e"}, Choice: probes.AdaptersUniform}
+		}},
+		{"--lora-name a b --lora-request-distribution distinct", func(r *resolved) {
+			r.Spec.Workload.Adapters = probes.Adapters{Names: []string{"a", "b"}, Choice: probes.AdaptersDistinct}
+		}},
+		{"--lora-request-distribution skewed --lora-name a b", func(r *resolved) {
+			r.Spec.Workload.Adapters = probes.Adapters{Names: []string{"a", "b"}, Choice: probes.AdaptersSkewed, Alpha: 1.5}
+		}},
+		{"--lora-request-distribution skewed --lora-zipf-alpha 3 --lora-name a b", func(r *resolved) {
+			r.Spec.Workload.Adapters = probes.Adapters{Names: []string{"a", "b"}, Choice: probes.AdaptersSkewed, Alpha: 3}
+		}},
 
 		{"--output-file /dev/zero", func(r *resolved) { r.Options.outputFile = "/dev/zero" }},
 		{"--output-details", func(r *resolved) { r.Spec.KeepText, r.Options.outputDetails = true, true }},
@@ -291,6 +303,13 @@ func TestFlagMistakes(t *testing.T) {
 		{[]string{"--api-key-file", bad, "--header", "Authorization=SECRET"}, `--api-key-file: sets the header Authorization, which --header sets too; leave one of them out`},
 		{[]string{"--timeout-total", "-1s", "--timeout-connect", "-2s"}, "--timeout-connect: -2s is negative; 0 is no bound\n--timeout-total: -1s is negative; 0 is no bound"},
 		{[]string{"--output-details", "--tag", "x"}, "--output-details: has no effect without --output-file\n--tag: has no effect without --output-file"},
+		{[]string{"--lora-request-distribution", "zipf", "--lora-name", "a", "b"}, `--lora-request-distribution: unknown "zipf", use one of ["uniform" "distinct" "skewed"]`},
+		{[]string{"--lora-request-distribution", "distinct", "--lora-name", "a"}, `--lora-request-distribution: distinct chooses among at least two adapters, --lora-name names 1`},
+		{[]string{"--lora-request-distribution", "skewed", "--lora-zipf-alpha", "1", "--lora-name", "a", "b"}, `--lora-zipf-alpha: 1 is not a number above 1`},
+		{[]string{"--lora-zipf-alpha", "2", "--lora-name", "a", "a"}, "--lora-name: names \"a\" twice\n--lora-zipf-alpha: has no effect, --lora-request-distribution is not skewed"},
+		{[]string{"--lora-zipf-alpha", "2"}, "--lora-zipf-alpha: has no effect, --lora-request-distribution is not skewed"},
+		{[]string{"--backend", "trt", "--lora-name", "7", "poet"}, `--lora-name: choose lora adapter "poet": this server knows adapters by number, its lora_task_id`},
+		{[]string{"--seed", "1", "stray", "--lora-name", "a"}, `argument 3 belongs to no flag: options are written --name value, and a value with spaces in quotes; see 'inferbeat run --help'`},
 		{[]string{"--target", "a", "--probe", "b"}, "--target: chooses from a configuration; name that with --config\n--probe: chooses from a configuration; name that with --config"},
 		{[]string{"--connection", "nope", "--base-url", "http://h?key=SECRET", "--request-rate", "x", "--random-input-len", "0", "--burstiness", "-1", "--max-concurrency", "-1", "--header", "z"},
 			"--base-url: must not hold a query or a fragment\n--connection: \"nope\" is neither reuse nor new\n--header: number 1 is not of the form K=V\n--random-input-len: 0 is not a length, it must be at least 1\n--request-rate: \"x\" is neither a number nor inf\n--burstiness: -1 must be above 0\n--max-concurrency: must not be negative, is -1"},

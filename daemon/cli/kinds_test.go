@@ -33,6 +33,7 @@ func TestKindDefaults(t *testing.T) {
 		{probes.Peak, "", probes.Spec{Requests: 64, StartConcurrency: 1, Arrivals: closed(256), Warmup: probes.Warmup{Requests: 1}}},
 		{probes.Peak, "--start-concurrency 8 --max-concurrency 8 --num-prompts 5", probes.Spec{Requests: 5, StartConcurrency: 8, Arrivals: closed(8), Warmup: probes.Warmup{Requests: 1}}},
 		{probes.Batch, "--batch-size 16,32", probes.Spec{Requests: 16, Arrivals: burst, Warmup: probes.Warmup{Requests: 16}}},
+		{probes.Batch, "--batch-size 16 32", probes.Spec{Requests: 16, Arrivals: burst, Warmup: probes.Warmup{Requests: 16}}},
 		{probes.Batch, "--batch-size 4 --warmup-requests 0", probes.Spec{Requests: 4, Arrivals: burst}},
 	} {
 		got, err := resolveKind(test.kind, strings.Fields(test.args)...)

@@ -321,9 +321,10 @@ func (o *runFlags) buildWorkload(m *mistakes) probes.Workload {
 		FixedOutputTokens: o.shareGPTOutput, ContextTokens: o.shareGPTContext,
 		Tokenizer: o.tokenizer, ApplyChatTemplate: o.applyTemplate, VocabSize: o.vocabSize, TokenIDs: o.tokenizePrompt,
 		Cache: probes.CacheCold, Seed: o.seed,
-		Sampling: probes.Sampling{Temperature: o.temperature, IgnoreEOS: !o.disableIgnoreEOS, Stream: !o.disableStream, LoRA: o.lora},
+		Sampling: probes.Sampling{Temperature: o.temperature, IgnoreEOS: !o.disableIgnoreEOS, Stream: !o.disableStream},
 	}
 	o.shape(&w)
+	w.SetAdapters(o.chosenAdapters())
 	if o.fixedPrompts {
 		w.Cache = probes.CacheWarm
 	}
@@ -342,6 +343,9 @@ func (o *runFlags) buildWorkload(m *mistakes) probes.Workload {
 			}
 		}
 	}
+	if err := backend.CheckAdapters(o.backend, w); err != nil {
+		m.add("lora-name", "%v", err)
+	}
 	if workload.HasImages(o.dataset) && backend.Check(o.backend) == nil && !backend.AcceptsImages(o.backend) {
 		m.add("dataset-name", "backend %s takes no images, choose a chat backend or sglang", o.backend)
 	}
@@ -351,6 +355,18 @@ func (o *runFlags) buildWorkload(m *mistakes) probes.Workload {
 		}
 	}
 	return w
+}
+
+// chosenAdapters leaves out what was not asked for.
+func (o *runFlags) chosenAdapters() probes.Adapters {
+	a := o.adapters
+	if a.Choice != probes.AdaptersSkewed && !o.changed("lora-zipf-alpha") {
+		a.Alpha = 0
+	}
+	if len(a.Names) == 0 && a.Choice == probes.AdaptersUniform {
+		a.Choice = ""
+	}
+	return a
 }
 
 // parseExtraBody keeps numbers as they are written: a large one would lose digits

@@ -61,7 +61,7 @@ type runFlags struct {
 	disableStream    bool
 	disableIgnoreEOS bool
 	extraBody        string
-	lora             string
+	adapters         probes.Adapters
 	flushCache       bool
 	shard, startAt   string
 	timeouts         probes.Timeouts
@@ -263,7 +263,7 @@ func (o *runFlags) definePeak(f *pflag.FlagSet) {
 }
 
 func (o *runFlags) defineBatch(f *pflag.FlagSet) {
-	f.IntSliceVar(&o.batchSizes, "batch-size", []int{1}, "requests that are sent at once; several `sizes` with commas are run one after the other")
+	f.IntSliceVar(&o.batchSizes, "batch-size", []int{1}, "requests that are sent at once; several `sizes`, as in --batch-size 1 4 16 or 1,4,16, are run one after the other")
 	f.IntVar(&o.warmup, "warmup-requests", -1, "requests at once before each batch, with prompts of their own (default: as many as the batch)")
 	f.BoolVar(&o.flushCache, "flush-cache", false, "empty the server's prefix cache before each batch")
 }
@@ -273,5 +273,7 @@ func (o *runFlags) defineSampling(f *pflag.FlagSet) {
 	f.BoolVar(&o.disableStream, "disable-stream", false, "ask for one whole answer; there is then no TTFT, TPOT or ITL")
 	f.BoolVar(&o.disableIgnoreEOS, "disable-ignore-eos", false, "let answers end early")
 	f.StringVar(&o.extraBody, "extra-request-body", "", "`JSON` object merged over each request body")
-	f.StringVar(&o.lora, "lora-name", "", "`name` of the LoRA adapter to ask for")
+	f.StringArrayVar(&o.adapters.Names, "lora-name", nil, "`name` of the LoRA adapter to ask for; of several, as in --lora-name a b c, each request gets one")
+	f.StringVar((*string)(&o.adapters.Choice), "lora-request-distribution", string(probes.AdaptersUniform), "`way` to spread requests over several adapters: uniform, distinct (in turns), or skewed (each less likely than the one before it)")
+	f.Float64Var(&o.adapters.Alpha, "lora-zipf-alpha", workload.DefaultAdapterAlpha, "skewed: `factor` by which each adapter is less likely than the one before it, above 1")
 }

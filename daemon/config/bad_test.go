@@ -26,6 +26,12 @@ var stages = Checks{
 	},
 	AcceptsTokenIDs: func(backend string) bool { return backend == "vllm" },
 	AcceptsImages:   func(backend string) bool { return backend != "vllm" },
+	Adapters: func(backend string, w probes.Workload) error {
+		if names := w.AdapterNames(); backend == "sglang" && len(names) > 1 {
+			return fmt.Errorf("has no adapter %s", names[1])
+		}
+		return nil
+	},
 	HasTimes:        func(dataset string) bool { return dataset == "trace" || dataset == "mooncake" },
 	Schedule: func(s probes.Schedule) error {
 		if strings.Contains(s.Cron, "99") || s.Every.Seconds() == 666 {

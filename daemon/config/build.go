@@ -125,7 +125,7 @@ func (b *builder) workload(name string, w *workload) probes.Workload {
 		RangeRatio: w.RangeRatio, FixedOutputTokens: w.FixedOutputTokens, ContextTokens: w.ContextTokens,
 		Tokenizer: w.Tokenizer, ApplyChatTemplate: w.ApplyChatTemplate, VocabSize: w.VocabSize, TokenIDs: w.TokenIDs, Cache: probes.CacheClass(w.Cache), Seed: w.Seed,
 		Sampling: probes.Sampling{
-			Temperature: w.Temperature, IgnoreEOS: w.IgnoreEOS, Stream: w.Stream, ExtraBody: w.ExtraBody, LoRA: w.LoRA,
+			Temperature: w.Temperature, IgnoreEOS: w.IgnoreEOS, Stream: w.Stream, ExtraBody: w.ExtraBody,
 		},
 	}
 	w.shape(&out)

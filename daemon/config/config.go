@@ -29,7 +29,9 @@ type Checks struct {
 	HasTimes func(dataset string) bool
 	// AcceptsImages reports whether a backend can send images.
 	AcceptsImages func(backend string) bool
-	Arrivals      func(probes.Arrivals) error
+	// Adapters reports a LoRA adapter that a backend cannot ask for.
+	Adapters func(backend string, w probes.Workload) error
+	Arrivals func(probes.Arrivals) error
 }
 
 // Config is a valid configuration. It is never changed after [Load].

@@ -120,7 +120,9 @@ workloads:
     ignore_eos: false
     stream: false
     extra_body: {stop: ["\n"], logit_bias: {"1": 2, "3": null}, n: 1, keep: "${NOT_REPLACED}"}
-    lora: sql
+    lora: [sql, chat]
+    lora_request_distribution: skewed
+    lora_zipf_alpha: 2
 probes:
   p:
     kind: load
@@ -184,11 +186,12 @@ environments:
 				Name: "ids", Dataset: "random-ids", InputTokens: 2000, OutputTokens: 64, RangeRatio: 0.5, Tokenizer: "approx",
 				VocabSize: 32000, TokenIDs: true, Cache: probes.CacheWarm, Seed: -7,
 				Sampling: probes.Sampling{
-					Temperature: 0.7, TopP: probes.Known(0.9), LoRA: "sql",
+					Temperature: 0.7, TopP: probes.Known(0.9),
 					ExtraBody: map[string]any{
 						"stop": []any{"\n"}, "logit_bias": map[string]any{"1": 2, "3": nil}, "n": 1, "keep": "${NOT_REPLACED}",
 					},
 				},
+				Adapters: probes.Adapters{Names: []string{"sql", "chat"}, Choice: probes.AdaptersSkewed, Alpha: 2},
 			},
 			Arrivals: probes.Arrivals{Process: probes.Gamma, Rate: 8, CV: 2, MaxConcurrency: 16},
 			Requests: 100, Duration: 10 * time.Minute, Warmup: probes.Warmup{Requests: 3, Duration: 5 * time.Second},
@@ -839,6 +842,43 @@ targets:
 		_, err = Load(Source{Files: []string{file}, Overrides: map[string]any{"targets.a.backend": "vllm-chat"}}, Checks{AcceptsMessages: chat})
 		if err == nil || !strings.Contains(err.Error(), "targets[a].probes: probe c: backend vllm-chat applies the chat template itself") {
 			t.Errorf("tokenizer %s on a chat backend: %v", value, err)
+		}
+	}
+}
+
+// One adapter is everybody's and may stand without brackets; several are chosen among.
+func TestAdapters(t *testing.T) {
+	for _, tt := range []struct {
+		keys string
+		one  string
+		want probes.Adapters
+	}{
+		{"lora: sql", "sql", probes.Adapters{}},
+		{"lora: [sql]", "sql", probes.Adapters{}},
+		{"seed: 1", "", probes.Adapters{}},
+		{"lora: [sql, chat]", "", probes.Adapters{Names: []string{"sql", "chat"}, Choice: probes.AdaptersUniform}},
+		{"lora: [sql, chat], lora_request_distribution: distinct", "", probes.Adapters{Names: []string{"sql", "chat"}, Choice: probes.AdaptersDistinct}},
+		{"lora: [sql, chat], lora_request_distribution: skewed", "", probes.Adapters{Names: []string{"sql", "chat"}, Choice: probes.AdaptersSkewed, Alpha: 1.5}},
+	} {
+		text := strings.Replace(kindsConfig, "w: {}", "w: {"+tt.keys+"}", 1)
+		c, err := load(t, Source{}, text)
+		if err != nil {
+			t.Errorf("%s: %v", tt.keys, err)
+			continue
+		}
+		printed, err := c.Redacted()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := load(t, Source{}, string(printed))
+		if err != nil {
+			t.Fatalf("%s: the printed configuration does not load: %v", tt.keys, err)
+		}
+		for _, c := range []*Config{c, again} {
+			w := c.Probes()[0].Workload
+			if d := cmp.Diff(tt.want, w.Adapters); d != "" || w.Sampling.LoRA != tt.one {
+				t.Errorf("%s: one %q, want %q; several (-want +got):\n%s", tt.keys, w.Sampling.LoRA, tt.one, d)
+			}
 		}
 	}
 }

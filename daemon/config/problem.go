@@ -100,7 +100,7 @@ var otherNames = map[string]string{
 	"interval": "every", "cron": "schedule", "timeout": "timeouts", "base_url": "url", "endpoint": "url",
 	"random_input_len": "input_tokens", "random_output_len": "output_tokens", "random_range_ratio": "range_ratio",
 	"sharegpt_output_len": "fixed_output_tokens", "sharegpt_context_len": "context_tokens",
-	"extra_request_body": "extra_body", "lora_name": "lora", "jobs": "probes", "thresholds": "limits", "env": "environment",
+	"extra_request_body": "extra_body", "lora_name": "lora", "lora_names": "lora", "lora_distribution": "lora_request_distribution", "jobs": "probes", "thresholds": "limits", "env": "environment",
 }
 
 // nearest is the known word that was most likely meant, or "".

@@ -258,6 +258,9 @@ func (r *reader) named(n *yaml.Node, f field, path string) (any, bool) {
 
 // words reads a list of strings.
 func (r *reader) words(n *yaml.Node, f field, path string) (any, bool) {
+	if n.Kind == yaml.ScalarNode && f.tag.Get("single") != "" {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
+	}
 	if n.Kind != yaml.SequenceNode {
 		r.problem(n, path, "must be a list, e.g. [a, b], not a %s", kindName(n))
 		return nil, false

@@ -108,6 +108,8 @@ func describe(f field) (string, field) {
 		return "list of " + oneOf, field{}
 	case f.typ.Kind() == reflect.Slice && f.typ.Elem().Kind() == reflect.Float64:
 		return "list of numbers", field{}
+	case f.typ.Kind() == reflect.Slice && f.tag.Get("single") != "":
+		return "name or list of names", field{}
 	case f.typ.Kind() == reflect.Slice:
 		return "list of names", field{}
 	case f.tag.Get("enum") != "":

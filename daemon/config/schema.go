@@ -17,6 +17,7 @@ import (
 //	min      smallest number; ">0" excludes zero; "any" allows negative ones
 //	as       what a string or number stands for: path, url, ratio, rate
 //	scalar   the key that a bare value stands for in place of a mapping
+//	single   whether a list of one item may be written without brackets
 
 // document is a whole file.
 type document struct {
@@ -120,7 +121,9 @@ type workload struct {
 	IgnoreEOS         bool           `yaml:"ignore_eos" default:"true" doc:"Force the full answer length, where the backend can."`
 	Stream            bool           `yaml:"stream" default:"true" doc:"Ask for a stream; without it there is no TTFT, TPOT or ITL."`
 	ExtraBody         map[string]any `yaml:"extra_body" doc:"Merged over the request body. It is part of the results: it must hold no secret, and ${NAME} is not replaced in it."`
-	LoRA              string         `yaml:"lora" doc:"LoRA adapter to ask for."`
+	LoRA              []string       `yaml:"lora" single:"true" doc:"LoRA adapter to ask for, or a list of those that requests choose among. Which one a request gets depends on seed and the request's number alone; the turns of a conversation keep theirs, and warm-up requests take all in turn."`
+	LoRADistribution  string         `yaml:"lora_request_distribution" enum:"adapter_choice" default:"uniform" doc:"How requests are spread over several adapters: uniform, each as likely as another; distinct, in turns; skewed, each less likely than the one before it."`
+	LoRAAlpha         float64        `yaml:"lora_zipf_alpha" min:">0" doc:"By which factor less likely each adapter of a skewed distribution is than the one before it; above 1. 1.5."`
 }
 
 type probe struct {
@@ -274,6 +277,7 @@ var enums = map[string][]string{
 		"random", "random-ids", "sharegpt", "generated-shared-prefix", "image", "mmmu", "custom", "text", "trace", "mooncake", "burstgpt", "azure",
 	},
 	"image_format":      {"jpeg", "png"},
+	"adapter_choice":    words(probes.AdapterChoices),
 	"image_content":     {"random", "blank"},
 	"time_unit":         {"s", "ms", "us", "ns"},
 	"mooncake_workload": {"conversation", "mooncake", "toolagent", "synthetic"},

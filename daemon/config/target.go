@@ -226,6 +226,11 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 		if chat := b.checks.AcceptsMessages; chat != nil && spec.Workload.ApplyChatTemplate && chat(t.Backend) {
 			b.report(path+".probes", "probe %s: backend %s applies the chat template itself, without apply_chat_template (workload %s)", name, t.Backend, spec.Workload.Name)
 		}
+		if check := b.checks.Adapters; check != nil {
+			if err := check(t.Backend, spec.Workload); err != nil {
+				b.report(path+".probes", "probe %s: %v (workload %s)", name, err, spec.Workload.Name)
+			}
+		}
 		if known && b.sound(join("probes", name)) && b.sound(join("workloads", spec.Workload.Name)) {
 			over := func(format string, args ...any) {
 				b.report(path+".probes", "probe %s exceeds environment %s: %s", name, t.Environment, fmt.Sprintf(format, args...))

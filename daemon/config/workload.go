@@ -60,7 +60,20 @@ func (w *workload) shape(out *probes.Workload) {
 		OutputTokens: w.GSPOutput, RangeRatio: w.GSPRangeRatio, ZipfAlpha: w.GSPZipf,
 	}
 	out.Images = probes.ImageShape{Count: w.ImageCount, Resolution: w.ImageResolution, Format: w.ImageFormat, Content: w.ImageContent}
+	out.SetAdapters(w.adapters())
 	out.Trace = probes.Trace{TimeUnit: w.TimeUnit, Slowdown: w.Slowdown, Rounds: w.Rounds, Name: w.MooncakeTrace, BlockTokens: w.BlockTokens}
+}
+
+// adapters are the LoRA adapters of the requests.
+func (w *workload) adapters() probes.Adapters {
+	a := probes.Adapters{Names: w.LoRA, Choice: probes.AdapterChoice(w.LoRADistribution), Alpha: w.LoRAAlpha}
+	if a.Choice == probes.AdaptersSkewed {
+		a.Alpha = or(a.Alpha, 1.5)
+	}
+	if len(a.Names) == 0 && a.Choice == probes.AdaptersUniform {
+		a.Choice = "" // the default of nothing
+	}
+	return a
 }
 
 // lengths are the largest prompt and answer of a workload; 0 is not known.

@@ -135,6 +135,21 @@ func AcceptsTokenIDs(name string) bool {
 	return d != nil && d.tokenIDs
 }
 
+// CheckAdapters reports the first LoRA adapter of a workload that a request of the
+// backend cannot name. Unknown backends are no matter of it.
+func CheckAdapters(name string, w probes.Workload) error {
+	d := dialects[name]
+	if d == nil {
+		return nil
+	}
+	for _, adapter := range w.AdapterNames() {
+		if err := d.lora(map[string]any{}, adapter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // AcceptsMessages reports whether the backend takes conversations of several messages.
 func AcceptsMessages(name string) bool {
 	d := dialects[name]

@@ -33,6 +33,9 @@ type Config struct {
 	// Weights names the checkpoint; default Model. Greedy answers depend on the
 	// prompt and on this alone, so two replicas of equal Weights agree word for word.
 	Weights string
+	// Adapters are the LoRA adapters that can be asked for, by the names or, where an
+	// engine counts them, the numbers that its requests carry.
+	Adapters []string
 	// Seed fixes everything drawn: jitter, accepted drafts, sampled answers, faults.
 	Seed int64
 

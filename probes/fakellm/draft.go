@@ -41,10 +41,7 @@ func (x *exchange) model() string {
 	if _, ok := x.faults.find(WrongModel); ok {
 		return "another-model"
 	}
-	if x.e.flavour.echoesModel && x.ask.Model != "" {
-		return x.ask.Model
-	}
-	return x.cfg.Model
+	return x.answeringModel()
 }
 
 // cached is how much of the prompt was in the prefix cache.

@@ -107,7 +107,7 @@ func (x *exchange) answer(received time.Time) {
 	o, ok := x.out.(opener)
 	opens := ok && a.Stream && o.opens()
 	x.seq.announce = opens && !x.route.opensAtOnce
-	x.e.identify(x.trace, id, len(a.prompt))
+	x.e.identify(x.trace, id, a)
 	x.timer = time.NewTimer(time.Hour)
 	defer x.timer.Stop()
 	x.e.submit(x.seq)

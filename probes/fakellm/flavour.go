@@ -34,8 +34,11 @@ type flavour struct {
 	// unknownModel is the message to who asks for another model; where it is
 	// empty, any name will do.
 	unknownModel string
-	echoesModel  bool // answers repeat the asked name
-	noReasoning  bool // there is no channel for it; all tokens are the answer's
+	// adapter reads the name of a LoRA adapter from the engine's own field for it; nil
+	// where adapters are asked for as models only.
+	adapter     func(b *body) string
+	echoesModel bool // answers repeat the asked name
+	noReasoning bool // there is no channel for it; all tokens are the answer's
 
 	// invalid, badJSON and overloaded are the statuses of wrong requests and of
 	// [Unavailable]; default 400, invalid, 503.

@@ -19,10 +19,10 @@ func (e *Engine) version(w http.ResponseWriter, _ *http.Request) {
 
 func (e *Engine) models(w http.ResponseWriter, _ *http.Request) {
 	c := e.config()
-	writeJSON(w, http.StatusOK, appendJSON(nil, object{"object": "list", "data": []object{{
+	writeJSON(w, http.StatusOK, appendJSON(nil, object{"object": "list", "data": append([]object{{
 		"id": c.Model, "object": "model", "created": 1767225600, "owned_by": c.Engine,
 		"root": c.Weights, "parent": nil, "max_model_len": c.ContextLength,
-	}}}))
+	}}, c.adapterModels()...)}))
 }
 
 // tokenize answers for a prompt (a string, or in SGLang a list of them) or for

@@ -13,6 +13,7 @@ import (
 // keep (http.Server.IdleTimeout).
 var llamacpp = flavour{
 	version: "b9000-173442644",
+	adapter: llamacppAdapter,
 	routes: map[string]*route{
 		"POST /completion":          &llamaCompletion,
 		"POST /completions":         &llamaCompletion,

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -55,6 +56,7 @@ type body struct {
 		Temperature  *float64 `json:"temperature"`
 		DoSample     bool     `json:"do_sample"`
 		Details      bool     `json:"details"`
+		AdapterID    string   `json:"adapter_id"`
 	} `json:"parameters"` // TGI
 	NvExt struct {
 		Annotations []string `json:"annotations"`
@@ -67,6 +69,13 @@ type body struct {
 	NPredict  *int   `json:"n_predict"`  // llama.cpp
 	EndID     int    `json:"end_id"`     // Triton
 	MinLength int    `json:"min_length"` // Triton
+
+	LoRAPath   string `json:"lora_path"`    // SGLang
+	LoRATaskID *int64 `json:"lora_task_id"` // Triton
+	LoRA       []struct {
+		ID    int     `json:"id"`
+		Scale float64 `json:"scale"`
+	} `json:"lora"` // llama.cpp
 
 	System          json.RawMessage `json:"system"` // Anthropic
 	Input           json.RawMessage `json:"input"`  // Responses
@@ -115,6 +124,7 @@ type ask struct {
 
 	maxTokens int
 	greedy    bool
+	adapter   string // LoRA adapter; empty for the model itself
 	tool      string // name of the function to call; empty for a text answer
 }
 
@@ -145,7 +155,7 @@ func (e *Engine) understand(c *Config, rt *route, path string, raw []byte) (*ask
 		return a, bad
 	}
 	a.Stream = rt.streams(a.Stream)
-	if f.unknownModel != "" && a.Model != "" && strings.TrimSuffix(a.Model, ":latest") != strings.TrimSuffix(c.Model, ":latest") {
+	if f.unknownModel != "" && a.Model != "" && strings.TrimSuffix(a.Model, ":latest") != strings.TrimSuffix(c.Model, ":latest") && !slices.Contains(c.Adapters, a.Model) {
 		return a, &refusal{status: http.StatusNotFound, kind: "NotFoundError", param: "model", message: fmt.Sprintf(f.unknownModel, a.Model)}
 	}
 	var bad *refusal
@@ -153,8 +163,8 @@ func (e *Engine) understand(c *Config, rt *route, path string, raw []byte) (*ask
 		if !errors.As(err, &bad) {
 			bad = badRequest("%v", err)
 		}
-	} else {
-		bad = a.limits()
+	} else if bad = a.limits(); bad == nil {
+		bad = e.adapt(c, a)
 	}
 	if bad != nil {
 		if bad.status == http.StatusBadRequest {
@@ -235,7 +245,7 @@ const lengthSpread = 0.6
 // plan settles what will be answered. A greedy answer follows from weights and
 // prompt; a sampled one also from the seed and the request's ordinal.
 func (e *Engine) plan(c *Config, a *ask, ordinal int) answer {
-	seed := hashString(c.Weights)
+	seed := a.checkpoint(c)
 	for _, t := range a.prompt {
 		seed = mix(seed, uint64(t))
 	}

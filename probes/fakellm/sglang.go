@@ -11,6 +11,7 @@ import (
 // sglang speaks SGLang's own /generate and the OpenAI routes.
 var sglang = flavour{
 	version: "0.5.9",
+	adapter: sglangAdapter,
 	routes: map[string]*route{
 		"POST /generate":            &sglangGenerate,
 		"PUT /generate":             &sglangGenerate,

@@ -57,6 +57,7 @@ type RequestTrace struct {
 	Queued       time.Duration
 	PromptTokens int
 	CachedTokens int
+	Adapter      string // LoRA adapter that answered; empty for the model itself
 	// Sent are the token events, each stamped just before its write.
 	Sent []SentEvent
 	// Fault is what cut or replaced the answer, if anything did.
@@ -133,10 +134,10 @@ func (e *Engine) Stats() Stats {
 }
 
 // identify completes the trace of a request that was understood.
-func (e *Engine) identify(t *trace, id string, promptTokens int) {
+func (e *Engine) identify(t *trace, id string, a *ask) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t.ID, t.PromptTokens = id, promptTokens
+	t.ID, t.PromptTokens, t.Adapter = id, len(a.prompt), a.adapter
 }
 
 // cut names the fault that ends an answer.

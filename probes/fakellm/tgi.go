@@ -13,6 +13,7 @@ import (
 // under status 200. It knows no ignore_eos and has no reasoning channel.
 var tgi = flavour{
 	version: "3.3.7",
+	adapter: tgiAdapter,
 	routes: map[string]*route{
 		"POST /generate_stream":     tgiRoute(route{read: readTGI, write: newTGIRenderer, native: true, stream: always}),
 		"POST /generate":            tgiRoute(route{read: readTGI, write: newTGIRenderer, native: true, stream: never}),

@@ -12,6 +12,7 @@ import (
 // on the same.
 var triton = flavour{
 	version: "2.60.0",
+	adapter: tritonAdapter,
 	routes: map[string]*route{
 		"POST /v2/models/{model}/generate_stream":                    &tritonStream,
 		"POST /v2/models/{model}/versions/{version}/generate_stream": &tritonStream,

@@ -105,6 +105,9 @@ func addWorkloadParts(parts map[string]any, w *probes.Workload) {
 	if t := w.Trace; t != (probes.Trace{Name: t.Name}) {
 		parts["trace"] = []any{t.TimeUnit, number(t.Slowdown), t.Rounds, t.BlockTokens}
 	}
+	if a := w.Adapters; len(a.Names) > 0 {
+		parts["adapters"] = []any{a.Names, a.Choice, number(a.Alpha)}
+	}
 	if w.SkipBadRows {
 		parts["skip_bad_rows"] = true
 	}

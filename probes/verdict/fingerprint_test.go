@@ -66,6 +66,7 @@ func TestFingerprint(t *testing.T) {
 		"Workload.Groups":            func(s *probes.Spec, _ *probes.Target) { s.Workload.Groups.ZipfAlpha = 1 },
 		"Workload.Images":            func(s *probes.Spec, _ *probes.Target) { s.Workload.Images.Format = "png" },
 		"Workload.Trace":             func(s *probes.Spec, _ *probes.Target) { s.Workload.Trace.Slowdown = 2 },
+		"Workload.Adapters":          func(s *probes.Spec, _ *probes.Target) { s.Workload.Adapters.Names = []string{"a", "b"} },
 		"Workload.SkipBadRows":       func(s *probes.Spec, _ *probes.Target) { s.Workload.SkipBadRows = true },
 		"Workload.Seed":              func(s *probes.Spec, _ *probes.Target) { s.Workload.Seed = 7 },
 		"Sampling.Temperature":       func(s *probes.Spec, _ *probes.Target) { s.Workload.Sampling.Temperature = 0.7 },
@@ -284,5 +285,23 @@ func TestFingerprintTokenizerFile(t *testing.T) {
 	}
 	if of("/a/tokenizer.json") != of("/b") || of("/a/tokenizer.json") == of("server") || of("/b") == of("approx") {
 		t.Errorf("fingerprints: %s, %s, server %s, approx %s", of("/a/tokenizer.json"), of("/b"), of("server"), of("approx"))
+	}
+}
+
+// Names, their order and the way to choose make other loads.
+func TestFingerprintOfAdapters(t *testing.T) {
+	seen := map[string]probes.Adapters{}
+	for _, a := range []probes.Adapters{
+		{}, {Names: []string{"a", "b"}, Choice: probes.AdaptersUniform}, {Names: []string{"b", "a"}, Choice: probes.AdaptersUniform},
+		{Names: []string{"a", "b"}, Choice: probes.AdaptersDistinct}, {Names: []string{"a", "b"}, Choice: probes.AdaptersSkewed, Alpha: 1.5},
+		{Names: []string{"a", "b"}, Choice: probes.AdaptersSkewed, Alpha: 2},
+	} {
+		spec, target := fullSpec()
+		spec.Workload.Adapters = a
+		got := Fingerprint(spec, target, probes.ServerFacts{}, "random-1")
+		if other, ok := seen[got]; ok {
+			t.Errorf("%+v and %+v have one fingerprint", a, other)
+		}
+		seen[got] = a
 	}
 }

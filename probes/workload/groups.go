@@ -3,7 +3,6 @@ package workload
 import (
 	"context"
 	"math"
-	"sort"
 
 	"github.com/inferbeat/inferbeat/probes"
 )
@@ -56,8 +55,7 @@ func (t *groupTrace) group(slot int) int {
 		return slot / t.workload.Groups.PromptsOfEach
 	}
 	draw := newSequence(t.workload.Seed, forGroup, slot)
-	x := float64(draw.next()>>11) / (1 << 53) * t.popular[len(t.popular)-1]
-	return min(sort.SearchFloat64s(t.popular, x), len(t.popular)-1)
+	return weighted(&draw, t.popular)
 }
 
 // prompt gives warm-up requests groups of their own: they must not compute the

@@ -27,6 +27,7 @@ const (
 	forGroupBody
 	forImage
 	forPlace
+	forAdapter
 )
 
 // sequence is a SplitMix64 generator.

@@ -83,6 +83,7 @@ func Validate(w probes.Workload) error {
 		refuse("cache", "unknown %q, use cold, warm or shared", w.Cache)
 	}
 	validateSampling(w.Sampling, refuse)
+	validateAdapters(w.Adapters, refuse)
 	return errors.Join(errs...)
 }
 

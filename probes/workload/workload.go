@@ -96,6 +96,7 @@ type Source struct {
 	short    int
 	inexact  error
 	render   func(prompt string) (string, error)
+	adapters adapters
 	// estimated is whether all lengths are estimates against the workload's will.
 	estimated bool
 
@@ -134,7 +135,7 @@ func open(ctx context.Context, w probes.Workload, o Options) (*Source, error) {
 		o.Tokenizer = nil
 	}
 	w = withDefaults(w)
-	s := &Source{workload: w, runID: o.RunID, render: o.Render}
+	s := &Source{workload: w, runID: o.RunID, render: o.Render, adapters: newAdapters(w)}
 	dataset, err := s.openDataset(ctx, w, o)
 	if err != nil {
 		return nil, err
@@ -238,6 +239,7 @@ func (s *Source) Next() (*probes.Request, bool) {
 		return nil, false
 	}
 	r := s.request(p, s.next, "-")
+	s.adapters.choose(r)
 	s.next++
 	return r, true
 }
@@ -253,6 +255,7 @@ func (s *Source) NextWarmup() (*probes.Request, bool) {
 	}
 	r := s.request(p, s.warmed, "-w")
 	r.Warmup = true
+	s.adapters.choose(r)
 	s.warmed++
 	return r, true
 }
