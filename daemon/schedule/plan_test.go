@@ -85,16 +85,16 @@ func TestCronAtClockChanges(t *testing.T) {
 	}
 }
 
-// A daily plan runs exactly once for every date, whatever the zone's clock does.
+// A daily plan runs exactly once for every date, whatever the zone's clock does. Where
+// the clock skips the hour before midnight, as in Nuuk, the run of that date starts
+// with the first minute of the next one.
 func TestDailyPlanRunsOncePerDate(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "America/Santiago", "Australia/Lord_Howe",
 		"Africa/Casablanca", "America/Nuuk", "Asia/Kolkata", "Asia/Kathmandu", "Pacific/Chatham", "Africa/Cairo", "America/Havana"}
 	rapid.Check(t, func(rt *rapid.T) {
 		zone := rapid.SampledFrom(zones).Draw(rt, "zone")
-		p, err := Parse(probes.Schedule{
-			Cron:     fmt.Sprintf("%d %d * * *", rapid.IntRange(0, 59).Draw(rt, "minute"), rapid.IntRange(0, 23).Draw(rt, "hour")),
-			Timezone: zone,
-		})
+		minute, hour := rapid.IntRange(0, 59).Draw(rt, "minute"), rapid.IntRange(0, 23).Draw(rt, "hour")
+		p, err := Parse(probes.Schedule{Cron: fmt.Sprintf("%d %d * * *", minute, hour), Timezone: zone})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -108,7 +108,11 @@ func TestDailyPlanRunsOncePerDate(t *testing.T) {
 				break
 			}
 			date = date.AddDate(0, 0, 1)
-			if got, want := at.Format(time.DateOnly), date.Format(time.DateOnly); got != want {
+			want := date.Format(time.DateOnly)
+			if time.Date(date.Year(), date.Month(), date.Day(), hour, minute, 0, 0, p.zone).Hour() != hour && hour == 23 {
+				want = date.AddDate(0, 0, 1).Format(time.DateOnly)
+			}
+			if got := at.Format(time.DateOnly); got != want {
 				rt.Fatalf("start %v, want one on %s", at, want)
 			}
 		}
