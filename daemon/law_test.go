@@ -55,6 +55,7 @@ var mayImport = map[string][]string{
 	"exporters/prom":           {"probes", "exporters/catalog"},
 	"exporters/report":         {"probes", "exporters/catalog"},
 	"exporters/plot":           {"probes"},
+	"exporters/store":          {"probes"},
 }
 
 // onlyIn lists imports from outside that have one home each.
@@ -66,6 +67,7 @@ var onlyIn = map[string][]string{
 	"github.com/spf13/pflag":               {"daemon/cli", "daemon/config"},
 	"github.com/parquet-go":                {"probes/workload"},
 	"gonum.org":                            {"exporters/plot"},
+	"modernc.org/sqlite":                   {"exporters/store"},
 	"github.com/dlclark/regexp2":           {"probes/tokenizer"},
 	"github.com/ardanlabs/jinja":           {"probes/tokenizer"},
 	"github.com/pkoukk/tiktoken-go-loader": {"probes/tokenizer"},
