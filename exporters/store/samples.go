@@ -82,43 +82,185 @@ func decodeSamples(b []byte, all []group) error {
 	return c.err
 }
 
-// leastRecord is how many bytes a record takes at least: a broken count must not make
-// room for a thousand times the file.
-const leastRecord = 32
+// leastRecord is how many bytes a record takes at least (what became of it, when it was
+// due and sent): a broken count must not make room for a thousand times the file.
+const leastRecord = 3
 
-// records carries a list of records.
+// records carries a list of records: how many, and its columns, each with its number and
+// its length. A column of nothing but zeros is left out, and one that is not there is
+// read as zeros, which is how an older file has a newer column; an unknown one is
+// skipped.
 func (c *coder) records(rs []probes.Record, runID string) []probes.Record {
 	n := c.length(len(rs))
+	if n == 0 {
+		return nil
+	}
 	if c.reading {
-		if n > len(c.b)/leastRecord {
-			c.fail(errShort)
-		}
-		if n == 0 || c.err != nil {
-			return nil
-		}
-		rs = make([]probes.Record, n)
-	} else {
-		c.grow(64 * n)
+		return c.readColumns(n, runID)
 	}
-	c.ids(rs, runID)
-	each := func(field func(r *probes.Record)) {
-		for i := range rs {
-			field(&rs[i])
+	for _, column := range columns {
+		w := newWriter()
+		w.runID = runID
+		column.carry(w, rs)
+		if !allZero(w.b) {
+			c.uint(column.number)
+			c.raw(string(w.b))
 		}
 	}
-	c.what(rs, each)
-	c.times(rs, each)
-	c.counts(rs, each)
-	each(func(r *probes.Record) { r.Chunks = c.chunks(r.Chunks, r.Sent) })
+	c.uint(0)
 	return rs
 }
 
-// ids carries the ids without what they have in common with the run's.
-func (c *coder) ids(rs []probes.Record, runID string) {
+func (c *coder) readColumns(n int, runID string) []probes.Record {
+	if n > len(c.b)/leastRecord {
+		c.fail(errShort)
+		return nil
+	}
+	have := map[uint64][]byte{}
+	for number := c.uint(0); number != 0; number = c.uint(0) {
+		have[number] = []byte(c.raw(""))
+	}
+	if c.err != nil {
+		return nil
+	}
+	rs := make([]probes.Record, n)
+	for _, column := range columns {
+		b, there := have[column.number]
+		r := newReader(b)
+		r.zeros, r.runID = !there, runID
+		if column.carry(r, rs); r.err != nil {
+			c.fail(r.err)
+			return nil
+		}
+	}
+	return rs
+}
+
+func allZero(b []byte) bool {
+	for _, x := range b {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// columns are the fields of a record. Their numbers are in the files: a new field gets
+// the next one, and none is ever given to another field. One that is written as the
+// distance from another stands below it.
+var columns = []struct {
+	number uint64
+	carry  func(c *coder, rs []probes.Record)
+}{
+	{1, (*coder).ids},
+	{2, (*coder).indexes},
+	{3, boolean(func(r *probes.Record) *bool { return &r.Warmup })},
+	{4, text(func(r *probes.Record) *probes.Outcome { return &r.Outcome })},
+	{5, text(func(r *probes.Record) *string { return &r.Error })},
+	{6, number(func(r *probes.Record) *int { return &r.StatusCode })},
+	{7, number(func(r *probes.Record) *probes.Flags { return &r.Flags })},
+	{8, text(func(r *probes.Record) *string { return &r.FinishReason })},
+	{9, text(func(r *probes.Record) *string { return &r.Session })},
+	{10, (*coder).dues},
+	{11, (*coder).sents},
+	{12, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.Planned, r.Due })},
+	{13, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.FirstByte, r.Sent })},
+	{14, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.FirstToken, r.Sent })},
+	{15, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.FirstAnswer, r.FirstToken.Or(r.Sent) })},
+	{16, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.LastToken, r.Sent })},
+	{17, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.End, r.LastToken.Or(r.Sent) })},
+	{18, boolean(func(r *probes.Record) *bool { return &r.Connection.Reused })},
+	{19, text(func(r *probes.Record) *string { return &r.Connection.Protocol })},
+	{20, text(func(r *probes.Record) *string { return &r.Connection.LocalAddress })},
+	{21, number(func(r *probes.Record) *int { return &r.Connection.Redirects })},
+	{22, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.Connection.DNS, 0 })},
+	{23, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.Connection.Connect, 0 })},
+	{24, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.Connection.TLS, 0 })},
+	{25, number(func(r *probes.Record) *int { return &r.Receiving.Reads })},
+	{26, number(func(r *probes.Record) *int { return &r.Receiving.Stamped })},
+	{27, number(func(r *probes.Record) *time.Duration { return &r.Receiving.LagSum })},
+	{28, number(func(r *probes.Record) *time.Duration { return &r.Receiving.LagMax })},
+	{29, number(func(r *probes.Record) *int { return &r.RequestedInput })},
+	{30, number(func(r *probes.Record) *int { return &r.RequestedOutput })},
+	{31, number(func(r *probes.Record) *int { return &r.Images })},
+	{32, boolean(func(r *probes.Record) *bool { return &r.ExactOutput })},
+	{33, count(func(r *probes.Record) *optionalInt { return &r.PromptTokens })},
+	{34, count(func(r *probes.Record) *optionalInt { return &r.CachedTokens })},
+	{35, count(func(r *probes.Record) *optionalInt { return &r.OutputTokens })},
+	{36, text(func(r *probes.Record) *probes.TokenSource { return &r.OutputSource })},
+	{37, count(func(r *probes.Record) *optionalInt { return &r.ReasoningTokens })},
+	{38, count(func(r *probes.Record) *optionalInt { return &r.RetokenizedOutput })},
+	{39, (*coder).acceptLengths},
+	{40, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.ServerPrefill, 0 })},
+	{41, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.ServerDecode, 0 })},
+	{42, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.RetryAfter, 0 })},
+	{43, (*coder).chunks},
+	{44, text(func(r *probes.Record) *probes.Definitions { return &r.Definitions })},
+}
+
+type (
+	optionalTime = probes.Optional[time.Duration]
+	optionalInt  = probes.Optional[int]
+)
+
+func boolean(field func(r *probes.Record) *bool) func(*coder, []probes.Record) {
+	return func(c *coder, rs []probes.Record) {
+		for i := range rs {
+			p := field(&rs[i])
+			*p = c.uint(bit(*p)) == 1
+		}
+	}
+}
+
+func text[T ~string](field func(r *probes.Record) *T) func(*coder, []probes.Record) {
+	return func(c *coder, rs []probes.Record) {
+		for i := range rs {
+			p := field(&rs[i])
+			*p = T(c.text(string(*p)))
+		}
+	}
+}
+
+func number[T ~int | ~int64 | ~uint16](field func(r *probes.Record) *T) func(*coder, []probes.Record) {
+	return func(c *coder, rs []probes.Record) {
+		for i := range rs {
+			p := field(&rs[i])
+			*p = T(c.int(int64(*p)))
+		}
+	}
+}
+
+// since is an instant that may be unknown, as its distance from another.
+func since(field func(r *probes.Record) (*optionalTime, time.Duration)) func(*coder, []probes.Record) {
+	return func(c *coder, rs []probes.Record) {
+		for i := range rs {
+			p, from := field(&rs[i])
+			at, known := p.Get()
+			if c.uint(bit(known)) == 1 {
+				*p = probes.Known(from + c.duration(at-from))
+			}
+		}
+	}
+}
+
+func count(field func(r *probes.Record) *optionalInt) func(*coder, []probes.Record) {
+	return func(c *coder, rs []probes.Record) {
+		for i := range rs {
+			p := field(&rs[i])
+			n, known := p.Get()
+			if c.uint(bit(known)) == 1 {
+				*p = probes.Known(int(c.int(int64(n))))
+			}
+		}
+	}
+}
+
+// ids are without what they have in common with the run's.
+func (c *coder) ids(rs []probes.Record) {
 	for i := range rs {
 		id := rs[i].ID
 		common := 0
-		for common < min(len(id), len(runID)) && id[common] == runID[common] {
+		for common < min(len(id), len(c.runID)) && id[common] == c.runID[common] {
 			common++
 		}
 		common = int(c.uint(uint64(common)))
@@ -126,88 +268,53 @@ func (c *coder) ids(rs []probes.Record, runID string) {
 			c.raw(id[common:])
 			continue
 		}
-		if common > len(runID) {
+		if common > len(c.runID) {
 			c.fail(errShort)
 			return
 		}
-		rs[i].ID = runID[:common] + c.raw("")
+		rs[i].ID = c.runID[:common] + c.raw("")
 	}
 }
 
-// what carries how requests ended.
-func (c *coder) what(rs []probes.Record, each func(func(r *probes.Record))) {
+func (c *coder) indexes(rs []probes.Record) {
 	last := 0
-	each(func(r *probes.Record) { last += int(c.int(int64(r.Index - last))); r.Index = last })
-	each(func(r *probes.Record) { r.Warmup = c.uint(bit(r.Warmup)) == 1 })
-	each(func(r *probes.Record) { r.Outcome = probes.Outcome(c.text(string(r.Outcome))) })
-	each(func(r *probes.Record) { r.Error = c.text(r.Error) })
-	each(func(r *probes.Record) { r.StatusCode = int(c.int(int64(r.StatusCode))) })
-	each(func(r *probes.Record) { r.Flags = probes.Flags(c.uint(uint64(r.Flags))) })
-	each(func(r *probes.Record) { r.FinishReason = c.text(r.FinishReason) })
-	each(func(r *probes.Record) { r.Session = c.text(r.Session) })
-	each(func(r *probes.Record) { r.Connection.Protocol = c.text(r.Connection.Protocol) })
-	each(func(r *probes.Record) { r.Connection.LocalAddress = c.text(r.Connection.LocalAddress) })
-	each(func(r *probes.Record) { r.Connection.Redirects = int(c.int(int64(r.Connection.Redirects))) })
-	each(func(r *probes.Record) { r.Connection.Reused = c.uint(bit(r.Connection.Reused)) == 1 })
+	for i := range rs {
+		last += int(c.int(int64(rs[i].Index - last)))
+		rs[i].Index = last
+	}
 }
 
-// times carries the instants of requests, those after sending as distances from it.
-func (c *coder) times(rs []probes.Record, each func(func(r *probes.Record))) {
+func (c *coder) dues(rs []probes.Record) {
 	var last time.Duration
-	each(func(r *probes.Record) { last += c.duration(r.Due - last); r.Due = last })
-	each(func(r *probes.Record) { r.Sent = r.Due + c.duration(r.Sent-r.Due) })
-	each(func(r *probes.Record) { r.Planned = c.since(r.Planned, r.Due) })
-	each(func(r *probes.Record) { r.FirstByte = c.since(r.FirstByte, r.Sent) })
-	each(func(r *probes.Record) { r.FirstToken = c.since(r.FirstToken, r.Sent) })
-	each(func(r *probes.Record) { r.FirstAnswer = c.since(r.FirstAnswer, r.FirstToken.Or(r.Sent)) })
-	each(func(r *probes.Record) { r.LastToken = c.since(r.LastToken, r.Sent) })
-	each(func(r *probes.Record) { r.End = c.since(r.End, r.LastToken.Or(r.Sent)) })
-	for _, phase := range []func(r *probes.Record) *probes.Optional[time.Duration]{
-		func(r *probes.Record) *probes.Optional[time.Duration] { return &r.Connection.DNS },
-		func(r *probes.Record) *probes.Optional[time.Duration] { return &r.Connection.Connect },
-		func(r *probes.Record) *probes.Optional[time.Duration] { return &r.Connection.TLS },
-		func(r *probes.Record) *probes.Optional[time.Duration] { return &r.ServerPrefill },
-		func(r *probes.Record) *probes.Optional[time.Duration] { return &r.ServerDecode },
-		func(r *probes.Record) *probes.Optional[time.Duration] { return &r.RetryAfter },
-	} {
-		each(func(r *probes.Record) { p := phase(r); *p = c.since(*p, 0) })
+	for i := range rs {
+		last += c.duration(rs[i].Due - last)
+		rs[i].Due = last
 	}
-	each(func(r *probes.Record) { r.Receiving.LagSum = c.duration(r.Receiving.LagSum) })
-	each(func(r *probes.Record) { r.Receiving.LagMax = c.duration(r.Receiving.LagMax) })
 }
 
-// counts carries tokens and what else is counted.
-func (c *coder) counts(rs []probes.Record, each func(func(r *probes.Record))) {
-	for _, count := range []func(r *probes.Record) *int{
-		func(r *probes.Record) *int { return &r.Receiving.Reads },
-		func(r *probes.Record) *int { return &r.Receiving.Stamped },
-		func(r *probes.Record) *int { return &r.RequestedInput },
-		func(r *probes.Record) *int { return &r.RequestedOutput },
-		func(r *probes.Record) *int { return &r.Images },
-	} {
-		each(func(r *probes.Record) { p := count(r); *p = int(c.int(int64(*p))) })
+func (c *coder) sents(rs []probes.Record) {
+	for i := range rs {
+		rs[i].Sent = rs[i].Due + c.duration(rs[i].Sent-rs[i].Due)
 	}
-	each(func(r *probes.Record) { r.ExactOutput = c.uint(bit(r.ExactOutput)) == 1 })
-	for _, count := range []func(r *probes.Record) *probes.Optional[int]{
-		func(r *probes.Record) *probes.Optional[int] { return &r.PromptTokens },
-		func(r *probes.Record) *probes.Optional[int] { return &r.CachedTokens },
-		func(r *probes.Record) *probes.Optional[int] { return &r.OutputTokens },
-		func(r *probes.Record) *probes.Optional[int] { return &r.ReasoningTokens },
-		func(r *probes.Record) *probes.Optional[int] { return &r.RetokenizedOutput },
-	} {
-		each(func(r *probes.Record) { p := count(r); *p = c.count(*p) })
-	}
-	each(func(r *probes.Record) { r.OutputSource = probes.TokenSource(c.text(string(r.OutputSource))) })
-	each(func(r *probes.Record) {
-		f, known := r.AcceptLength.Get()
+}
+
+func (c *coder) acceptLengths(rs []probes.Record) {
+	for i := range rs {
+		f, known := rs[i].AcceptLength.Get()
 		if c.uint(bit(known)) == 1 {
-			r.AcceptLength = probes.Known(c.float(f))
+			rs[i].AcceptLength = probes.Known(c.float(f))
 		}
-	})
+	}
 }
 
-// chunks carries the token events of one answer.
-func (c *coder) chunks(chunks []probes.Chunk, sent time.Duration) []probes.Chunk {
+func (c *coder) chunks(rs []probes.Record) {
+	for i := range rs {
+		rs[i].Chunks = c.answer(rs[i].Chunks, rs[i].Sent)
+	}
+}
+
+// answer carries the token events of one answer.
+func (c *coder) answer(chunks []probes.Chunk, sent time.Duration) []probes.Chunk {
 	n := c.length(len(chunks))
 	if n == 0 {
 		return nil
@@ -241,23 +348,6 @@ func (c *coder) chunks(chunks []probes.Chunk, sent time.Duration) []probes.Chunk
 }
 
 func (c *coder) duration(d time.Duration) time.Duration { return time.Duration(c.int(int64(d))) }
-
-// since carries an instant that may be unknown as its distance from another.
-func (c *coder) since(at probes.Optional[time.Duration], from time.Duration) probes.Optional[time.Duration] {
-	d, known := at.Get()
-	if c.uint(bit(known)) == 0 {
-		return probes.Optional[time.Duration]{}
-	}
-	return probes.Known(from + c.duration(d-from))
-}
-
-func (c *coder) count(n probes.Optional[int]) probes.Optional[int] {
-	value, known := n.Get()
-	if c.uint(bit(known)) == 0 {
-		return probes.Optional[int]{}
-	}
-	return probes.Known(int(c.int(int64(value))))
-}
 
 func bit(b bool) uint64 {
 	if b {

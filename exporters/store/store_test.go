@@ -386,10 +386,10 @@ func TestPruneBySize(t *testing.T) {
 			t.Errorf("records of run %d are kept: got %v; the oldest %d were to go", i, kept, pruned.Samples)
 		}
 	}
-	small := openStore(t, Options{Path: filepath.Dir(mustClose(t, s)), MaxSize: 60 << 10})
+	small := openStore(t, Options{Path: filepath.Dir(mustClose(t, s)), MaxSize: 1})
 	pruned, err = small.Prune(t.Context(), night0.Add(24*time.Hour))
-	if err != nil || pruned.Runs == 0 {
-		t.Errorf("pruned to a size that not even the summaries fit in: got %+v, %v, want runs", pruned, err)
+	if err != nil || pruned.Runs != 12 {
+		t.Errorf("pruned to a size that nothing fits in: got %+v, %v, want all 12 runs", pruned, err)
 	}
 }
 

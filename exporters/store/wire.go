@@ -12,7 +12,10 @@ import (
 type coder struct {
 	b       []byte // written so far, or what is left to be read
 	reading bool
+	zeros   bool  // what is read is all zeros: a column that is not there
 	err     error // the first one of reading; what follows is then zero
+
+	runID string // what the ids of records begin with
 
 	texts []string       // seen so far; a text is written out once
 	index map[string]int // of texts, for writing
@@ -35,6 +38,9 @@ func (c *coder) uint(n uint64) uint64 {
 	if !c.reading {
 		c.b = binary.AppendUvarint(c.b, n)
 		return n
+	}
+	if c.zeros {
+		return 0
 	}
 	n, size := binary.Uvarint(c.b)
 	if size <= 0 {
