@@ -19,8 +19,9 @@ func judge(run *probes.Run, stats loadgen.Stats, source *workload.Source, server
 	run.Sending = probes.Sending{Start: stats.Start, End: stats.End, Window: stats.Ended == loadgen.EndedWindow}
 	run.SkippedRows = source.Skipped()
 	run.Complete = stats.Complete()
-	run.Fingerprint = verdict.Fingerprint(run.Spec, run.Target, run.Facts, source.Version())
-	run.Whole = wholeFingerprint(run, source.Version())
+	run.WorkloadVersion = source.Version()
+	run.Fingerprint = verdict.Fingerprint(run.Spec, run.Target, run.Facts, run.WorkloadVersion)
+	run.Whole = wholeFingerprint(run, run.WorkloadVersion)
 	evidence.Interrupted = stats.Ended == loadgen.EndedInterrupted
 	condense(run, server, process, evidence)
 }

@@ -3,10 +3,12 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/backend"
+	"github.com/inferbeat/inferbeat/probes/compare"
 	"github.com/inferbeat/inferbeat/probes/loadgen"
 	"github.com/inferbeat/inferbeat/probes/summary"
 	"github.com/inferbeat/inferbeat/probes/verdict"
@@ -101,19 +103,19 @@ func sideSpec(spec probes.Spec) probes.Spec {
 	if spec.Arrivals.Process == probes.FromTrace {
 		spec.Kind = probes.Replay
 	}
-	spec.Pairs, spec.Repeats, spec.OfflineResult = 0, 1, ""
+	spec.Pairs, spec.Gate, spec.Margins, spec.Repeats, spec.OfflineResult = 0, nil, nil, 1, ""
 	return spec
 }
 
-// compare runs the pairs, A B and B A in turns, and lays their medians side by side.
+// compare runs the pairs, A B and B A in turns, until they decide or all have been
+// run, and lays their medians side by side.
 func (p *parts) compare(ctx context.Context, sides [2]probes.Target) error {
 	r, spec := p.run, sideSpec(p.run.Spec)
 	with, err := p.newCommon(sides, spec)
 	if err != nil {
 		return err
 	}
-	var believed [2][]*probes.Summary
-	var candidates []*probes.Run
+	var believed [2][]*probes.Run
 	complete := true
 	for pair := 0; pair < r.Spec.Pairs && complete; pair++ {
 		with.salt = newRunID()
@@ -127,12 +129,30 @@ func (p *parts) compare(ctx context.Context, sides [2]probes.Target) error {
 			p.learn(side, runs[side])
 		}
 		if complete && runs[0].Validity.State != probes.Invalid && runs[1].Validity.State != probes.Invalid {
-			believed[0], believed[1] = append(believed[0], &runs[0].Summary), append(believed[1], &runs[1].Summary)
-			candidates = append(candidates, runs[1])
+			believed[0], believed[1] = append(believed[0], runs[0]), append(believed[1], runs[1])
+			if p.decided(believed) {
+				r.Comparison.Pairs = pair + 1 // the others were not asked for
+				break
+			}
 		}
 	}
-	p.conclude(believed, candidates, complete)
+	p.conclude(believed, complete)
 	return nil
+}
+
+// decided asks, at the first pair and at each look, whether more pairs can change the
+// answer. The first pair shows whether the sides may be compared at all.
+func (p *parts) decided(believed [2][]*probes.Run) bool {
+	spec := &p.run.Spec
+	if spec.Gate == nil {
+		return false
+	}
+	n := len(believed[0])
+	if n != 1 && !slices.ContainsFunc(compare.Looks(spec.Pairs), func(l compare.Look) bool { return l.Pairs == n }) {
+		return false
+	}
+	answer, _, _ := compare.Judge(compare.Input{Reference: believed[0], Candidate: believed[1], Spec: spec})
+	return answer != probes.GateUndecided
 }
 
 // learn keeps what a side said of itself.
@@ -144,20 +164,36 @@ func (p *parts) learn(side int, part *probes.Run) {
 	p.run.Target.Model, p.run.Facts = part.Target.Model, part.Facts
 }
 
-// conclude says what was found. Whether the candidate is slower is not judged.
-func (p *parts) conclude(believed [2][]*probes.Summary, candidates []*probes.Run, complete bool) {
+// conclude says what was found. Without a gate, whether the candidate is slower is
+// not judged.
+func (p *parts) conclude(believed [2][]*probes.Run, complete bool) {
 	r := p.run
 	c := r.Comparison
-	c.Used = len(candidates)
+	c.Used = len(believed[1])
 	if c.Used > 0 {
-		median, typical := summary.Median(believed[1], c.Pairs)
-		p.adopt(candidates[typical])
+		reference, candidate := summaries(believed[0]), summaries(believed[1])
+		median, typical := summary.Median(candidate, c.Pairs)
+		p.adopt(believed[1][typical])
 		r.Summary = median
-		c.Metrics = summary.Compare(believed[0], believed[1])
+		c.Metrics = summary.Compare(reference, candidate)
 	}
 	r.Start, r.End = r.Parts[0].Run.Start, r.Parts[len(r.Parts)-1].Run.End
 	r.Complete = complete
 	r.Validity = verdict.OfComparison(r)
-	r.Verdict = verdict.Unjudged(r.Validity)
 	r.Result = resultOf(r)
+	if r.Spec.Gate == nil {
+		r.Verdict = verdict.Unjudged(r.Validity)
+		return
+	}
+	c.Answer, c.Judgements, c.Grounds = compare.Judge(compare.Input{Reference: believed[0], Candidate: believed[1], Spec: &r.Spec, Last: true})
+	compare.Disbelieve(c, r.Validity, complete)
+	r.Verdict = compare.Verdict(c)
+}
+
+func summaries(runs []*probes.Run) []*probes.Summary {
+	out := make([]*probes.Summary, len(runs))
+	for i, run := range runs {
+		out[i] = &run.Summary
+	}
+	return out
 }

@@ -64,7 +64,7 @@ func (p *parts) adopt(part *probes.Run) {
 	r := p.run
 	r.Start, r.End = p.run.Parts[0].Run.Start, p.run.Parts[len(p.run.Parts)-1].Run.End
 	r.Records, r.Warmup, r.Summary, r.Facts, r.Complete = part.Records, part.Warmup, part.Summary, part.Facts, part.Complete
-	r.Fingerprint = part.Fingerprint
+	r.Fingerprint, r.WorkloadVersion = part.Fingerprint, part.WorkloadVersion
 }
 
 // repeat runs a load several times and makes their median the result.

@@ -181,7 +181,8 @@ func (s *sweeper) step(ctx context.Context, rate float64) error {
 	defer leave()
 	if len(s.run.Steps) == 0 {
 		s.run.Facts = sub.Facts
-		s.run.Fingerprint = verdict.Fingerprint(s.run.Spec, s.run.Target, s.run.Facts, source.Version())
+		s.run.WorkloadVersion = source.Version()
+		s.run.Fingerprint = verdict.Fingerprint(s.run.Spec, s.run.Target, s.run.Facts, s.run.WorkloadVersion)
 	}
 	process := startProcessMeter()
 	sub.Start = time.Now()

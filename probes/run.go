@@ -56,6 +56,9 @@ type Run struct {
 	Changes []Change
 	// Fingerprint is equal for runs that may be compared.
 	Fingerprint string
+	// WorkloadVersion identifies what the requests were made of: the dataset's content
+	// and the way it is read.
+	WorkloadVersion string
 	// Steps and Capacity are those of a sweep. Its Records are empty and its Summary
 	// counts the requests of all steps; a latency over all rates would be of none.
 	Steps    []Step
