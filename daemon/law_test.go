@@ -20,7 +20,7 @@ const module = "github.com/inferbeat/inferbeat"
 // vocabulary. A package that is not listed may not exist.
 var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
-	"daemon/cli":               {"daemon", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report"},
+	"daemon/cli":               {"daemon", "dashboards", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report"},
 	"daemon/cli/gen":           {"daemon/cli"},
 	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/compare", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
@@ -57,6 +57,9 @@ var mayImport = map[string][]string{
 	"exporters/report":         {"probes", "exporters/catalog"},
 	"exporters/plot":           {"probes"},
 	"exporters/store":          {"probes"},
+	"dashboards":               {},
+	"dashboards/boards":        {"exporters/catalog"},
+	"dashboards/gen":           {"dashboards/boards"},
 }
 
 // onlyIn lists imports from outside that have one home each.
@@ -70,6 +73,7 @@ var onlyIn = map[string][]string{
 	"gonum.org":                            {"exporters/plot"},
 	"modernc.org/sqlite":                   {"exporters/store"},
 	"github.com/dlclark/regexp2":           {"probes/tokenizer"},
+	"github.com/grafana":                   {"dashboards/boards"},
 	"github.com/ardanlabs/jinja":           {"probes/tokenizer"},
 	"github.com/pkoukk/tiktoken-go-loader": {"probes/tokenizer"},
 	"log/slog":                             {"daemon", "daemon/cli", "daemon/schedule", "daemon/web", "exporters", "exporters/jsonl", "exporters/prom"},
