@@ -20,7 +20,7 @@ const module = "github.com/inferbeat/inferbeat"
 // vocabulary. A package that is not listed may not exist.
 var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
-	"daemon/cli":               {"daemon", "dashboards", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report"},
+	"daemon/cli":               {"daemon", "alerts", "dashboards", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report"},
 	"daemon/cli/gen":           {"daemon/cli"},
 	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/compare", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
@@ -49,6 +49,8 @@ var mayImport = map[string][]string{
 	"probes/capacity":          {"probes", "probes/stats"},
 	"probes/regression":        {"probes", "probes/stats"},
 	"probes/compare":           {"probes", "probes/stats"},
+	"alerts":                   {"exporters/catalog"},
+	"alerts/gen":               {"alerts"},
 	"exporters":                {"probes"},
 	"exporters/catalog":        {},
 	"exporters/catalog/gen":    {"exporters/catalog"},
@@ -66,7 +68,8 @@ var mayImport = map[string][]string{
 var onlyIn = map[string][]string{
 	"github.com/prometheus/client_golang":  {"exporters/prom", "daemon"},
 	"github.com/knadh/koanf":               {"daemon/config"},
-	"go.yaml.in/yaml":                      {"daemon/config"},
+	"go.yaml.in/yaml":                      {"alerts", "daemon/config"},
+	"github.com/prometheus/prometheus":     {},
 	"github.com/robfig/cron":               {"daemon/schedule"},
 	"github.com/spf13/pflag":               {"daemon/cli", "daemon/config"},
 	"github.com/parquet-go":                {"probes/workload"},
