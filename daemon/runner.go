@@ -284,7 +284,7 @@ func measuredLoad(spec probes.Spec, b loadgen.Backend, next func() (*probes.Requ
 	return loadgen.Load{
 		Backend: b, Next: next, Start: start,
 		Offsets: arrival.Offsets(spec.Arrivals, spec.Requests, spec.Workload.Seed), Timed: spec.Arrivals.Process == probes.FromTrace,
-		Concurrency: spec.Arrivals.MaxConcurrency, SlotGap: arrival.SlotGap(spec.Arrivals), Count: spec.Requests, Duration: spec.Duration,
+		Concurrency: spec.Arrivals.MaxConcurrency, SlotGap: arrival.SlotGap(spec.Arrivals), Gap: arrival.Gap(spec.Arrivals), Count: spec.Requests, Duration: spec.Duration,
 	}
 }
 
@@ -297,7 +297,7 @@ func warmupLoad(spec probes.Spec, b loadgen.Backend, next func() (*probes.Reques
 	return loadgen.Load{
 		Backend: b, Next: next, Start: start,
 		Offsets:     arrival.Offsets(spec.Arrivals, spec.Warmup.Requests, spec.Workload.Seed+warmupSeedShift),
-		Concurrency: spec.Arrivals.MaxConcurrency, SlotGap: arrival.SlotGap(spec.Arrivals), Count: spec.Warmup.Requests, Duration: spec.Warmup.Duration,
+		Concurrency: spec.Arrivals.MaxConcurrency, SlotGap: arrival.SlotGap(spec.Arrivals), Gap: arrival.Gap(spec.Arrivals), Count: spec.Warmup.Requests, Duration: spec.Warmup.Duration,
 	}
 }
 

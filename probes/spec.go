@@ -327,7 +327,9 @@ var ArrivalProcesses = []ArrivalProcess{Constant, Poisson, Gamma, Burst, ClosedL
 // Arrivals is when it is asked.
 type Arrivals struct {
 	Process ArrivalProcess
-	Rate    float64 // requests per second; +Inf for a burst, unused in a closed loop and a trace
+	// Rate is in requests per second; +Inf for a burst, unused in a trace. In a closed
+	// loop it is the most that it starts, 0 and +Inf being no bound.
+	Rate float64
 	// CV is the coefficient of variation of a gamma process's gaps (1 is
 	// Poisson, 0 is constant). vLLM's burstiness b is the gamma shape: CV = 1/sqrt(b).
 	CV float64

@@ -19,6 +19,7 @@ type builder struct {
 
 	workloads map[string]probes.Workload
 	specs     map[string]probes.Spec
+	budgets   map[string]*budget // by target
 }
 
 func (b *builder) build() {
@@ -37,11 +38,18 @@ func (b *builder) build() {
 		b.doc.Probes[name] = p
 		b.cfg.specs = append(b.cfg.specs, b.specs[name])
 	}
+	b.budgets = map[string]*budget{}
 	for _, name := range sortedKeys(b.doc.Targets) {
 		t := b.doc.Targets[name]
 		b.target(name, &t)
 		b.doc.Targets[name] = t
 	}
+	for _, name := range sortedKeys(b.doc.Comparisons) {
+		c := b.doc.Comparisons[name]
+		b.comparison(name, &c)
+		b.doc.Comparisons[name] = c
+	}
+	b.checkBudgets()
 }
 
 func sortedKeys[M ~map[string]V, V any](m M) []string { return slices.Sorted(maps.Keys(m)) }

@@ -32,6 +32,8 @@ type Checks struct {
 	// Adapters reports a LoRA adapter that a backend cannot ask for.
 	Adapters func(backend string, w probes.Workload) error
 	Arrivals func(probes.Arrivals) error
+	// Comparable reports why two targets cannot be given one load.
+	Comparable func(reference, candidate probes.Target, spec probes.Spec) error
 }
 
 // Config is a valid configuration. It is never changed after [Load].
@@ -51,6 +53,8 @@ type Config struct {
 	targets []probes.Target
 	specs   []probes.Spec
 	pairs   []Pair
+
+	comparisons []Comparison
 }
 
 // Pair is one probe on one target, as it is executed.
@@ -58,6 +62,16 @@ type Pair struct {
 	Target probes.Target // with the pair's time-outs
 	Spec   probes.Spec
 }
+
+// Comparison is one comparison as it is executed.
+type Comparison struct {
+	Reference, Candidate probes.Target // with the comparison's time-outs
+	// Spec is of the kind paired and has the comparison's name as its probe.
+	Spec probes.Spec
+}
+
+// Comparisons lists the comparisons, sorted by name.
+func (c *Config) Comparisons() []Comparison { return c.comparisons }
 
 // Pairs lists every probe of every target, sorted by target; the probes of a
 // target are in the order of its probes key.

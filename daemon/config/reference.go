@@ -96,6 +96,8 @@ func describe(f field) (string, field) {
 			return "mapping by " + oneOf, f.elem()
 		}
 		return "mapping by name", f.elem()
+	case f.typ.Kind() == reflect.Map && f.typ.Elem().Kind() == reflect.Float64:
+		return "mapping of shares", field{}
 	case f.typ.Kind() == reflect.Map:
 		return "mapping", field{}
 	case f.typ.Kind() == reflect.Struct && f.tag.Get("scalar") != "":

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/inferbeat/inferbeat/probes"
@@ -31,6 +32,7 @@ type document struct {
 	Workloads     map[string]workload    `yaml:"workloads" doc:"What is asked, by name."`
 	Probes        map[string]probe       `yaml:"probes" doc:"When and how it is asked, and what is promised, by name."`
 	Targets       named[target]          `yaml:"targets" doc:"The replicas that are probed: a list, merged by name."`
+	Comparisons   named[comparison]      `yaml:"comparisons" doc:"Pairs of targets that are laid side by side: a list, merged by name. Both get the same prompts at the same times, in turns (A B, B A, ...), and no other probe while that lasts, unless it has allow_parallel."`
 }
 
 // named is a list in the file whose entries have a name, by which they merge.
@@ -258,6 +260,23 @@ type target struct {
 	Probes          []string                 `yaml:"probes" doc:"Required: names of the probes to run; [] for none."`
 }
 
+type comparison struct {
+	Name           string             `yaml:"name" doc:"Required and unique, among the probes too."`
+	A              string             `yaml:"a" doc:"Required: target that is the reference, e.g. the one in production."`
+	B              string             `yaml:"b" doc:"Required: target that is the candidate."`
+	Probe          string             `yaml:"probe" doc:"Probe whose load both are given, a canary, load or replay; the targets need not have it among their probes. A closed loop of it keeps max_rate of both environments."`
+	Workload       string             `yaml:"workload" doc:"In place of probe: a workload to be asked in a closed loop of the three keys below, after one request of warm-up."`
+	NumPrompts     int                `yaml:"num_prompts" min:"1" doc:"Measured requests of each run, with workload. 20."`
+	MaxConcurrency int                `yaml:"max_concurrency" min:"1" doc:"Workers of the closed loop, with workload. 1."`
+	MaxRate        float64            `yaml:"max_rate" min:">0" doc:"Most requests per second, with workload; the smaller max_rate of the two environments when not written."`
+	Pairs          int                `yaml:"pairs" min:"1" default:"5" doc:"How often each side is run; 5 are the fewest that carry a claim."`
+	Margins        map[string]float64 `yaml:"margins" enum:"compared" as:"ratio" min:">0" doc:"By how much B may be worse, as a share of A (of success_ratio in points), by metric: ttft_p50, ttft_p99, tpot_p50, tpot_p99, e2e_p50, e2e_p90, output_throughput, request_throughput, success_ratio, spec_accept_length, prefix_cache_hit_ratio. A metric that is not written has the margin of its class."`
+	Every          time.Duration      `yaml:"every" min:">0" doc:"Time between two starts. Without every and schedule it runs only when asked."`
+	Schedule       string             `yaml:"schedule" doc:"Cron expression of five fields, in place of every."`
+	Timezone       string             `yaml:"timezone" doc:"IANA name of the schedule's time zone; UTC when not written."`
+	StaleAfter     time.Duration      `yaml:"stale_after" min:">0" doc:"Age at which a result no longer stands. 3 intervals, at least 1d."`
+}
+
 type tlsOptions struct {
 	CAFile             string `yaml:"ca_file" as:"path" doc:"Authorities to trust, in place of the system's."`
 	CertFile           string `yaml:"cert_file" as:"path" doc:"Client certificate."`
@@ -288,6 +307,12 @@ var enums = map[string][]string{
 	"kind":              words(probes.Kinds),
 	"arrivals":          words(probes.ArrivalProcesses),
 	"signal":            words(probes.Signals),
+	"compared":          comparedMetrics(),
+}
+
+// comparedMetrics leaves out the one that no pair of runs has.
+func comparedMetrics() []string {
+	return slices.DeleteFunc(words(probes.ComparisonMetrics), func(m string) bool { return m == string(probes.MetricCapacity) })
 }
 
 func words[T ~string](list []T) []string {
@@ -313,8 +338,15 @@ func (f field) isInt() bool { return f.typ.Kind() == reflect.Int || f.typ.Kind()
 
 func (f field) isFloat() bool { return f.typ.Kind() == reflect.Float64 }
 
-// elem is the place of a map's or a list's entries.
-func (f field) elem() field { return field{typ: f.typ.Elem()} }
+// elem is the place of a map's or a list's entries; what a number stands for is told
+// where the map is.
+func (f field) elem() field {
+	out := field{typ: f.typ.Elem()}
+	if out.isFloat() {
+		out.tag = f.tag
+	}
+	return out
+}
 
 // secret reports whether the value must not be printed as it was written.
 func (f field) secret() bool { return f.typ == secretType || f.tag.Get("as") == "url" }

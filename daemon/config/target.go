@@ -205,7 +205,8 @@ func (b *builder) readable(path, file string) {
 func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 	b.required(path, "probes", t.Probes != nil)
 	env, known := b.doc.Environments[t.Environment]
-	var tokens float64
+	plan := &budget{environment: t.Environment, probes: t.Probes}
+	b.budgets[out.Name] = plan
 	for _, name := range t.Probes {
 		spec, ok := b.specs[name]
 		if !ok {
@@ -235,21 +236,45 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 			over := func(format string, args ...any) {
 				b.report(path+".probes", "probe %s exceeds environment %s: %s", name, t.Environment, fmt.Sprintf(format, args...))
 			}
-			tokens += checkPair(spec, interval(&p), env, over)
+			checkKind(spec.Kind, env, over)
+			plan.tokens += checkLoad(spec, interval(&p), env, over)
 		}
-	}
-	if limit := env.TokensPerDay; limit > 0 && tokens > float64(limit) {
-		b.report(path+".probes", "probes %s plan %.0f tokens a day, environment %s allows %d (tokens_per_day)",
-			strings.Join(t.Probes, ", "), tokens, t.Environment, limit)
 	}
 }
 
-// checkPair reports every limit of the environment that the spec would exceed,
-// or that it cannot be shown to keep. It returns the tokens planned for a day.
-func checkPair(spec probes.Spec, every time.Duration, env Environment, over func(string, ...any)) float64 {
-	if !slices.Contains(env.Kinds, string(spec.Kind)) {
-		over("kind %s is not among its kinds %v", spec.Kind, env.Kinds)
+// budget is what is planned for one target.
+type budget struct {
+	environment         string
+	tokens              float64 // in a day
+	probes, comparisons []string
+}
+
+// checkBudgets reports targets for which more is planned than their environment allows.
+func (b *builder) checkBudgets() {
+	for _, name := range sortedKeys(b.budgets) {
+		plan := b.budgets[name]
+		limit := b.doc.Environments[plan.environment].TokensPerDay
+		if limit == 0 || plan.tokens <= float64(limit) {
+			continue
+		}
+		who := "probes " + strings.Join(plan.probes, ", ")
+		if len(plan.comparisons) > 0 {
+			who += " and comparisons " + strings.Join(plan.comparisons, ", ")
+		}
+		b.report("targets["+name+"].probes", "%s plan %.0f tokens a day, environment %s allows %d (tokens_per_day)",
+			who, plan.tokens, plan.environment, limit)
 	}
+}
+
+func checkKind(kind probes.Kind, env Environment, over func(string, ...any)) {
+	if !slices.Contains(env.Kinds, string(kind)) {
+		over("kind %s is not among its kinds %v", kind, env.Kinds)
+	}
+}
+
+// checkLoad reports every limit of the environment that the spec would exceed,
+// or that it cannot be shown to keep. It returns the tokens planned for a day.
+func checkLoad(spec probes.Spec, every time.Duration, env Environment, over func(string, ...any)) float64 {
 	a, n := spec.Arrivals, spec.Requests
 	inFlight := spec.MostInFlight()
 	switch limit := env.MaxInFlight; {
@@ -258,11 +283,14 @@ func checkPair(spec probes.Spec, every time.Duration, env Environment, over func
 	case limit > 0 && inFlight > limit:
 		over("%d requests in flight, max_in_flight is %d: set max_concurrency", inFlight, limit)
 	}
-	paced := a.Process == probes.Constant || a.Process == probes.Poisson || a.Process == probes.Gamma
+	bounded := a.Process == probes.ClosedLoop && a.Rate > 0 && !math.IsInf(a.Rate, 1)
+	paced := bounded || a.Process == probes.Constant || a.Process == probes.Poisson || a.Process == probes.Gamma
 	switch limit := env.MaxRate; {
 	case spec.Kind == probes.Sweep:
 		checkSweepRate(spec, env, over)
 	case limit == 0:
+	case bounded && a.Rate > limit:
+		over("up to %v requests per second, max_rate is %v", a.Rate, limit)
 	case paced && a.Rate > limit:
 		over("request_rate %v, max_rate is %v", a.Rate, limit)
 	case !paced && n == 1:
@@ -318,12 +346,13 @@ func tokensPerDay(spec probes.Spec, every time.Duration, perRequest float64, env
 		}
 		return math.Ceil(requests) * perRequest * max(1, float64(day)/float64(every))
 	}
-	requests := float64(spec.MostRequests() + spec.Warmup.Requests + questions(spec))
+	repeats := float64(max(1, spec.Repeats))
+	requests := float64(spec.MostRequests()+questions(spec)) + repeats*float64(spec.Warmup.Requests)
 	if spec.Requests == 0 {
-		requests += rate * spec.Duration.Seconds()
+		requests += repeats * rate * spec.Duration.Seconds()
 	}
 	if spec.Warmup.Duration > 0 {
-		requests += rate * spec.Warmup.Duration.Seconds()
+		requests += repeats * rate * spec.Warmup.Duration.Seconds()
 	}
 	if perRequest == 0 || !known && (spec.Requests == 0 || spec.Warmup.Duration > 0) {
 		over("its tokens are not bounded, tokens_per_day is %d: set num_prompts, warmup.requests and lengths", env.TokensPerDay)

@@ -8,7 +8,8 @@
 //  3. What is due starts in a goroutine of its own, or is skipped with a reason:
 //     the pair's earlier run still goes (overlap), another run held the target until
 //     the pair was due again (target_busy), everything is paused (paused), or the
-//     loop could not be there in time (missed).
+//     loop could not be there in time (missed). A comparison needs two targets, and
+//     waits until both are free; it keeps none for itself while it waits.
 //  4. When a run ends, by returning or by a panic, the earliest due entry that
 //     waits for the target starts.
 //
@@ -38,6 +39,9 @@ const heartbeat = time.Second
 type Entry struct {
 	Pair probes.Pair
 	Plan Plan
+	// Also names another target that a run needs to itself, beside the pair's; empty
+	// for none.
+	Also string
 	// NoSpread keeps an every-plan on its bare grid.
 	NoSpread bool
 }
@@ -61,6 +65,14 @@ func (e Entry) NextN(after time.Time, n int) []time.Time {
 type identity struct{ target, probe string }
 
 func (e Entry) identity() identity { return identity{e.Pair.Target, e.Pair.Probe} }
+
+// targets are those that a run of the entry holds.
+func (e Entry) targets() []string {
+	if e.Also == "" {
+		return []string{e.Pair.Target}
+	}
+	return []string{e.Pair.Target, e.Also}
+}
 
 // Options are what a scheduler needs from its owner. The callbacks are never called
 // with the scheduler's lock held, so they may call its methods.
@@ -223,22 +235,28 @@ func (s *Scheduler) dispatch(now time.Time) {
 	})
 	s.waiting = slices.DeleteFunc(s.waiting, func(it *item) bool {
 		id := it.entry.identity()
-		if s.running[id] || s.busy[id.target] > 0 && !it.entry.Plan.source.AllowParallel {
+		if s.running[id] || !it.entry.Plan.source.AllowParallel && s.anyBusy(it.entry.targets()) {
 			return false
 		}
 		it.waiting = false
 		s.running[id] = true
-		s.busy[id.target]++
+		for _, target := range it.entry.targets() {
+			s.busy[target]++
+		}
 		entry, due, lateness := it.entry, it.due, max(0, now.Sub(it.due))
 		s.launches = append(s.launches, func() { s.start(entry, due, lateness) })
 		return true
 	})
 }
 
+func (s *Scheduler) anyBusy(targets []string) bool {
+	return slices.ContainsFunc(targets, func(target string) bool { return s.busy[target] > 0 })
+}
+
 // start is one run, from its goroutine's first to its last instant.
 func (s *Scheduler) start(entry Entry, due time.Time, lateness time.Duration) {
 	// Deferred, because after a panic the pair must be free to start again.
-	defer s.ended(entry.identity())
+	defer s.ended(entry)
 	defer func() {
 		if value := recover(); value != nil {
 			s.options.Panicked(entry, value, debug.Stack())
@@ -247,11 +265,13 @@ func (s *Scheduler) start(entry Entry, due time.Time, lateness time.Duration) {
 	s.options.Start(entry, due, lateness)
 }
 
-func (s *Scheduler) ended(id identity) {
+func (s *Scheduler) ended(entry Entry) {
 	s.mu.Lock()
-	delete(s.running, id)
-	if s.busy[id.target]--; s.busy[id.target] == 0 {
-		delete(s.busy, id.target)
+	delete(s.running, entry.identity())
+	for _, target := range entry.targets() {
+		if s.busy[target]--; s.busy[target] == 0 {
+			delete(s.busy, target)
+		}
 	}
 	s.mu.Unlock()
 	s.poke()
@@ -312,7 +332,7 @@ func (s *Scheduler) Replace(entries []Entry) {
 		it := &item{entry: e, index: -1}
 		if was := old[e.identity()]; was != nil {
 			it.fired = was.fired
-			if was.entry.Plan.source == e.Plan.source && was.entry.NoSpread == e.NoSpread {
+			if was.entry.Plan.source == e.Plan.source && was.entry.NoSpread == e.NoSpread && was.entry.Also == e.Also {
 				it.next, it.due, it.waiting = was.next, was.due, was.waiting
 			}
 		}

@@ -223,6 +223,43 @@ func TestWaitingStartsInDueOrderOneAtATime(t *testing.T) {
 	})
 }
 
+// A comparison waits for both targets and then holds both, until it ends in whatever
+// way. Others start while it waits.
+func TestComparisonHoldsBothTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := every(t, "b", "gate", 3*time.Minute)
+		gate.Also = "a"
+		w := newWorld(t, map[string]func(int){
+			"a/canary": lasting(2 * time.Second), "b/canary": lasting(4 * time.Second),
+			"b/gate": func(run int) {
+				time.Sleep(50 * time.Second)
+				if run == 1 {
+					panic("cannot be compared")
+				}
+			},
+		}, every(t, "a", "canary", 20*time.Second), every(t, "b", "canary", 30*time.Second), gate, every(t, "c", "canary", time.Minute))
+		w.until(249)
+		// The gate is due at 0 and 180, and waits for the longer of the two canaries.
+		w.check(t, "b/gate: 4 184", "c/canary: 0 60 120 180 240",
+			"a/canary: 0 54 60 80 100 120 140 160 180 234 240", "a/canary target_busy: 2",
+			"b/canary: 0 54 60 90 120 150 180 234 240")
+		if got, want := len(w.panicsSeen()), 1; got != want {
+			t.Errorf("%d panics, want %d", got, want)
+		}
+	})
+}
+
+func TestComparisonThatFindsNoGapIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := every(t, "b", "gate", time.Minute) // its own target is free all the time
+		gate.Also = "a"
+		w := newWorld(t, map[string]func(int){"a/build": lasting(100 * time.Second), "b/gate": lasting(time.Second)},
+			every(t, "a", "build", 10*time.Minute), gate)
+		w.until(179)
+		w.check(t, "a/build: 0", "b/gate: 100 120", "b/gate target_busy: 1")
+	})
+}
+
 func TestParallelEntryDoesNotWaitForTheTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		canary := every(t, "a", "canary", 30*time.Second)

@@ -92,9 +92,21 @@ func SlotGap(a probes.Arrivals) time.Duration {
 	return min(slotGap, slotSpread/time.Duration(a.MaxConcurrency))
 }
 
+// Gap is the least time between two requests of a closed loop with a bound on its
+// rate; 0 for none and for other processes.
+func Gap(a probes.Arrivals) time.Duration {
+	if a.Process != probes.ClosedLoop || a.Rate <= 0 || math.IsInf(a.Rate, 1) {
+		return 0
+	}
+	return nanoseconds(1e9 / a.Rate)
+}
+
 func validateRate(a probes.Arrivals) error {
 	switch a.Process {
-	case probes.ClosedLoop: // the answers set the pace
+	case probes.ClosedLoop: // the answers set the pace; a rate only bounds it
+		if !(a.Rate >= 0) || a.Rate > MaxRate && !math.IsInf(a.Rate, 1) {
+			return fmt.Errorf("rate: the bound of a closed loop must be from 0 (none) to %g requests per second, is %v", MaxRate, a.Rate)
+		}
 		return nil
 	case probes.FromTrace:
 		if a.Rate != 0 {

@@ -457,6 +457,8 @@ func TestValidate(t *testing.T) {
 		{probes.Arrivals{Process: probes.Burst, MaxConcurrency: -1}, []string{"max_concurrency: must not be negative, is -1"}},
 		{probes.Arrivals{Process: probes.ClosedLoop},
 			[]string{"max_concurrency: a closed loop needs at least 1, it is the number of workers"}},
+		{probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 1, Rate: -1},
+			[]string{"rate: the bound of a closed loop must be from 0 (none) to 1e+06 requests per second, is -1"}},
 		{probes.Arrivals{Process: "ramp", Rate: 1},
 			[]string{`process: "ramp" is unknown, use one of ["constant" "poisson" "gamma" "burst" "closed" "trace"]`}},
 		{probes.Arrivals{Process: probes.FromTrace, Rate: 2}, []string{"rate: a trace has its own times, is 2; leave it out, or stretch the trace"}},
@@ -473,6 +475,23 @@ func TestValidate(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.want, strings.Split(err.Error(), "\n")); diff != "" {
 			t.Errorf("%+v: (-want +got)\n%s", test.a, diff)
+		}
+	}
+}
+
+func TestGap(t *testing.T) {
+	for _, test := range []struct {
+		a    probes.Arrivals
+		want time.Duration
+	}{
+		{probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 4, Rate: 0.5}, 2 * time.Second},
+		{probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 4, Rate: 3}, 333333333},
+		{probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 4}, 0},
+		{probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 4, Rate: math.Inf(1)}, 0},
+		{probes.Arrivals{Process: probes.Poisson, Rate: 2}, 0},
+	} {
+		if got := Gap(test.a); got != test.want {
+			t.Errorf("%+v: got a gap of %v, want %v", test.a, got, test.want)
 		}
 	}
 }

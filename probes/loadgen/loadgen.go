@@ -59,6 +59,9 @@ type Load struct {
 	// SlotGap is how long after one slot of a closed loop the next one opens, the
 	// first at Start; 0 opens all at once.
 	SlotGap time.Duration
+	// Gap is the least time between two requests of a closed loop: its pace is that of
+	// the answers, but no faster. 0 is no bound.
+	Gap time.Duration
 	// Count ends the load after so many requests; 0 is no bound.
 	Count int
 	// Duration is the length of the window: a request due at Start+Duration or

@@ -41,7 +41,8 @@ type pacer struct {
 	// beyond is set once the next request would be due after the window, which
 	// must then be waited out: its emptiness belongs to the measurement.
 	beyond  bool
-	opened  int // slots of a closed loop; upcoming is when the next one opens
+	opened  int           // slots of a closed loop; upcoming is when the next one opens
+	paced   time.Duration // before it no request of a closed loop is due
 	backlog []time.Duration
 	request *probes.Request
 	replay  *replay // of a timed load, in place of offsets and backlog; else nil
@@ -205,7 +206,11 @@ func (p *pacer) dispatch() {
 		var due time.Duration
 		switch {
 		case p.load.closed():
-			due = p.clock.Now()
+			if due = p.clock.Now(); due < p.paced {
+				p.upcoming, p.waiting = p.paced, true
+				return
+			}
+			p.paced = later(due, p.load.Gap)
 			p.load.Progress.due.Add(1)
 		case len(p.backlog) > 0:
 			due = p.takeDue()
