@@ -47,18 +47,19 @@ type Options struct {
 
 // App is a running daemon.
 type App struct {
-	options   Options
-	log       *slog.Logger
-	logLevel  *slog.LevelVar
-	logCount  logCounter
-	started   time.Time
-	tracker   *tracker
-	runner    *Runner
-	scheduler *schedule.Scheduler
-	prom      *prom.Exporter
-	fanout    *exporters.Fanout
-	listener  net.Listener
-	server    *http.Server
+	options     Options
+	log         *slog.Logger
+	logLevel    *slog.LevelVar
+	logCount    logCounter
+	started     time.Time
+	tracker     *tracker
+	comparisons *comparisons
+	runner      *Runner
+	scheduler   *schedule.Scheduler
+	prom        *prom.Exporter
+	fanout      *exporters.Fanout
+	listener    net.Listener
+	server      *http.Server
 
 	running   runContext
 	reference selftest.Reference
@@ -87,6 +88,7 @@ func New(o Options) (*App, error) {
 		o.LogTo = io.Discard
 	}
 	a := &App{options: o, logLevel: new(slog.LevelVar), started: time.Now(), tracker: newTracker(time.Now), client: newClientMeter(), loaded: loaded}
+	a.comparisons = &comparisons{now: time.Now}
 	a.log = newLogger(o.LogTo, c.Log.Format, a.logLevel, &a.logCount)
 	a.runner = &Runner{UserAgent: UserAgent(o.Version), Dial: o.Dial}
 	a.scheduler = schedule.New(schedule.Options{Start: a.startRun, Skipped: a.skipped, Panicked: a.schedulePanicked})
@@ -115,7 +117,7 @@ func newProm(a *App, c *config.Config) (*prom.Exporter, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return prom.New(prom.Options{
-		Registry: registry, Snapshot: a.Pairs, Daemon: a.daemonState,
+		Registry: registry, Snapshot: a.Pairs, Comparisons: a.Comparisons, Daemon: a.daemonState,
 		Build:      buildInfo(a.options.Version),
 		Histograms: prom.HistogramMode(c.Metrics.Histograms), MaxSeries: c.Metrics.MaxSeries,
 		Good: summaryGood, Now: time.Now, Log: a.log,
@@ -223,12 +225,17 @@ func (a *App) Pause(paused bool) {
 }
 
 // Pairs is a snapshot of all pairs.
-func (a *App) Pairs() []probes.PairStatus {
+func (a *App) Pairs() []probes.PairStatus { return a.tracker.snapshot(a.nextStarts()) }
+
+// Comparisons is a snapshot of all comparisons.
+func (a *App) Comparisons() []probes.ComparisonStatus { return a.comparisons.snapshot(a.nextStarts()) }
+
+func (a *App) nextStarts() map[pairKey]time.Time {
 	next := map[pairKey]time.Time{}
 	for pair, at := range a.scheduler.NextStarts() {
 		next[keyOf(pair)] = at
 	}
-	return a.tracker.snapshot(next)
+	return next
 }
 
 // Status is the daemon's own state for the page.

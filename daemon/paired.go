@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/arrival"
 	"github.com/inferbeat/inferbeat/probes/backend"
 	"github.com/inferbeat/inferbeat/probes/compare"
 	"github.com/inferbeat/inferbeat/probes/loadgen"
@@ -116,17 +117,22 @@ func (p *parts) compare(ctx context.Context, sides [2]probes.Target) error {
 		return err
 	}
 	var believed [2][]*probes.Run
+	var last [2]*probes.Run
 	complete := true
 	for pair := 0; pair < r.Spec.Pairs && complete; pair++ {
 		with.salt = newRunID()
 		var runs [2]*probes.Run
 		for turn := 0; turn < 2 && complete; turn++ {
 			side := (turn + pair) % 2
+			if complete = rest(ctx, spec.Arrivals, last[side]); !complete {
+				break
+			}
 			runs[side], complete = p.carry(ctx, fmt.Sprintf("pair %d %c", pair+1, "AB"[side]), sides[side], spec, with)
 			if runs[side].Error != "" {
 				return p.give(ctx, runs[side])
 			}
 			p.learn(side, runs[side])
+			last[side] = runs[side]
 		}
 		if complete && runs[0].Validity.State != probes.Invalid && runs[1].Validity.State != probes.Invalid {
 			believed[0], believed[1] = append(believed[0], runs[0]), append(believed[1], runs[1])
@@ -153,6 +159,23 @@ func (p *parts) decided(believed [2][]*probes.Run) bool {
 	}
 	answer, _, _ := compare.Judge(compare.Input{Reference: believed[0], Candidate: believed[1], Spec: spec})
 	return answer != probes.GateUndecided
+}
+
+// rest waits until a closed loop with a bound on its rate may go on after its last
+// run: two runs in a row of one side are one load to its server. It is false when ctx
+// ended meanwhile.
+func rest(ctx context.Context, a probes.Arrivals, last *probes.Run) bool {
+	gap := arrival.Gap(a)
+	if gap == 0 || last == nil {
+		return true
+	}
+	over := last.Start.Add(time.Duration(len(last.Warmup)+len(last.Records)) * gap)
+	select {
+	case <-time.After(time.Until(over)):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // learn keeps what a side said of itself.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inferbeat/inferbeat/daemon/config"
@@ -19,6 +20,8 @@ type Plan struct {
 	Series  int // on /metrics once every pair has a result
 	Targets []TargetPlan
 	Pairs   []PairPlan
+	// Comparisons are as pairs, of which the target is the candidate.
+	Comparisons []PairPlan
 }
 
 // TargetPlan is the load that one target will see. Amounts below 0 are not known
@@ -34,6 +37,7 @@ type TargetPlan struct {
 // PairPlan is one pair and its next starts, in the time zone of its schedule.
 type PairPlan struct {
 	Target, Probe string
+	Reference     string // of a comparison
 	When          string
 	Starts        []time.Time
 }
@@ -54,19 +58,44 @@ func NewPlan(c *config.Config, now time.Time, starts int) Plan {
 			Target: identity.Target, Probe: identity.Probe, When: describe(pair.Spec.Schedule),
 			Starts: inZone(entry.NextN(now, starts), pair.Spec.Schedule.Timezone),
 		})
-		p.addLoad(pair, runsWithin(entry, now, 24*time.Hour))
+		p.addLoad(pair.Target, pair.Spec, runsWithin(entry, now, 24*time.Hour))
 	}
-	p.Series = prom.EstimateSeries(statuses, prom.HistogramMode(c.Metrics.Histograms))
+	p.addComparisons(c.Comparisons(), now, starts)
+	p.Series = prom.EstimateSeries(statuses, prom.HistogramMode(c.Metrics.Histograms)) + prom.EstimateComparisons(len(p.Comparisons))
 	return p
 }
 
-// addLoad adds one pair's daily load to its target; pairs of a target follow each other.
-func (p *Plan) addLoad(pair config.Pair, runs int) {
-	if n := len(p.Targets); n == 0 || p.Targets[n-1].Name != pair.Target.Name {
-		p.Targets = append(p.Targets, TargetPlan{Name: pair.Target.Name, Environment: string(pair.Target.Environment)})
+// addComparisons adds what comparisons ask of both their targets.
+func (p *Plan) addComparisons(list []config.Comparison, now time.Time, starts int) {
+	for _, c := range list {
+		plan, err := schedule.Parse(c.Spec.Schedule)
+		if err != nil {
+			continue // config has refused it already
+		}
+		entry := schedule.Entry{Pair: comparisonPair(c), Plan: plan}
+		p.Comparisons = append(p.Comparisons, PairPlan{
+			Target: c.Candidate.Name, Probe: c.Spec.Probe, Reference: c.Reference.Name, When: describe(c.Spec.Schedule),
+			Starts: inZone(entry.NextN(now, starts), c.Spec.Schedule.Timezone),
+		})
+		runs := c.Spec.Pairs * runsWithin(entry, now, 24*time.Hour)
+		p.addLoad(c.Reference, sideSpec(c.Spec), runs)
+		p.addLoad(c.Candidate, sideSpec(c.Spec), runs)
 	}
-	t := &p.Targets[len(p.Targets)-1]
-	spec := &pair.Spec
+}
+
+// planOf finds the plan of a target, or begins it.
+func (p *Plan) planOf(target probes.Target) *TargetPlan {
+	i := slices.IndexFunc(p.Targets, func(t TargetPlan) bool { return t.Name == target.Name })
+	if i < 0 {
+		i = len(p.Targets)
+		p.Targets = append(p.Targets, TargetPlan{Name: target.Name, Environment: string(target.Environment)})
+	}
+	return &p.Targets[i]
+}
+
+// addLoad adds the load of so many runs in a day to their target.
+func (p *Plan) addLoad(target probes.Target, spec probes.Spec, runs int) {
+	t := p.planOf(target)
 	if spec.Kind == probes.Sweep {
 		if runs > 0 { // its steps follow from what it finds
 			t.RequestsPerDay, t.TokensPerDay = unknownAmount, unknownAmount
@@ -79,6 +108,7 @@ func (p *Plan) addLoad(pair config.Pair, runs int) {
 		requests = most
 	}
 	warmup, _ := arrival.Planned(spec.Arrivals, spec.Warmup.Requests, spec.Warmup.Duration, spec.Workload.Seed)
+	warmup *= max(1, spec.Repeats) // requests are those of all repeats
 	if requests == 0 && runs > 0 {
 		t.RequestsPerDay, t.TokensPerDay = unknownAmount, unknownAmount
 	}

@@ -26,7 +26,7 @@ func LoadConfig(source config.Source) (*config.Config, error) {
 		Backend: backend.Check, AcceptsTokenIDs: backend.AcceptsTokenIDs, AcceptsMessages: backend.AcceptsMessages, UnixURL: backend.CleanURL,
 		Schedule: func(s probes.Schedule) error { _, err := schedule.Parse(s); return err },
 		Workload: CheckWorkload, Arrivals: arrival.Validate,
-		HasTimes: workload.HasTimes, AcceptsImages: backend.AcceptsImages, Adapters: backend.CheckAdapters,
+		HasTimes: workload.HasTimes, AcceptsImages: backend.AcceptsImages, Adapters: backend.CheckAdapters, Comparable: Comparable,
 	})
 }
 
@@ -100,12 +100,17 @@ func (a *App) apply(c *config.Config) error {
 		entries = append(entries, schedule.Entry{Pair: identity, Plan: plan})
 		statuses = append(statuses, probes.PairStatus{Pair: a.tracker.resolve(identity), Kind: p.Spec.Kind, Spec: p.Spec})
 	}
+	compared, err := planComparisons(c.Comparisons(), intervals)
+	if err != nil {
+		return err
+	}
 	if err := a.prom.SetPairs(statuses); err != nil {
 		return err
 	}
 	a.tracker.replace(pairs, intervals)
-	a.scheduler.Replace(entries)
-	a.runner.forget(byKey)
+	a.comparisons.replace(c.Comparisons(), intervals)
+	a.scheduler.Replace(append(entries, compared...))
+	a.runner.forget(inUse(byKey, c.Comparisons()))
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // one of four names, checked by config
 	a.logLevel.Set(level)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/inferbeat/inferbeat/daemon/config"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/arrival"
 	"github.com/inferbeat/inferbeat/probes/backend"
@@ -343,11 +342,11 @@ func (r *Runner) client(target probes.Target, probe string) (*pairClient, error)
 }
 
 // forget drops the clients of pairs that are no longer configured.
-func (r *Runner) forget(configured map[pairKey]config.Pair) {
+func (r *Runner) forget(configured map[pairKey]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, c := range r.clients {
-		if _, ok := configured[key]; !ok {
+		if !configured[key] {
 			c.close()
 			delete(r.clients, key)
 		}

@@ -47,6 +47,10 @@ func (r *runContext) cut() {
 // startRun carries one due run out. It runs in a goroutine of the scheduler.
 func (a *App) startRun(entry schedule.Entry, _ time.Time, lateness time.Duration) {
 	key := keyOf(entry.Pair)
+	if comparison, ok := a.comparisons.find(key); ok {
+		a.startComparison(entry, comparison, lateness)
+		return
+	}
 	pair, ok := a.configured(key)
 	if !ok {
 		return // removed by a reload since it became due
@@ -57,13 +61,8 @@ func (a *App) startRun(entry schedule.Entry, _ time.Time, lateness time.Duration
 	a.fanout.Publish(probes.Event{Kind: probes.EventRunStarted, At: time.Now(), Pair: identity, Spec: &pair.Spec, Lateness: lateness})
 
 	run := a.carryOut(pair, progress, func(model string) {
-		if a.tracker.setModel(entry.Pair.Target, model) {
+		if a.named(entry.Pair.Target, model) {
 			identity.Model = model
-			// The series of the pair are born at 0 under their new name before the
-			// first record counts.
-			if err := a.prom.SetPairs(a.tracker.snapshot(nil)); err != nil {
-				a.log.Error("export the pairs under the model that the target named", "target", entry.Pair.Target, "err", err)
-			}
 		}
 	}, func(runID string, record *probes.Record) {
 		a.client.answered(time.Now(), pair.Spec.Arrivals, record)
@@ -72,6 +71,19 @@ func (a *App) startRun(entry schedule.Entry, _ time.Time, lateness time.Duration
 	a.tracker.finished(key, run)
 	a.fanout.Publish(probes.Event{Kind: probes.EventRunDone, At: run.End, Pair: identity, RunID: run.ID, Spec: &run.Spec, Run: run})
 	a.logRun(run)
+}
+
+// named takes note of the model that a target has named.
+func (a *App) named(target, model string) (changed bool) {
+	if !a.tracker.setModel(target, model) {
+		return false
+	}
+	// The series of its pairs are born at 0 under their new name before the first
+	// record counts.
+	if err := a.prom.SetPairs(a.tracker.snapshot(nil)); err != nil {
+		a.log.Error("export the pairs under the model that the target named", "target", target, "err", err)
+	}
+	return true
 }
 
 func (a *App) carryOut(pair config.Pair, progress *loadgen.Progress, model func(string), record func(string, *probes.Record)) *probes.Run {
@@ -113,7 +125,12 @@ func firstError(run *probes.Run) error {
 }
 
 func (a *App) skipped(pair probes.Pair, reason probes.SkipReason, n int) {
-	identity := a.tracker.identity(keyOf(pair))
+	key := keyOf(pair)
+	if a.comparisons.skipped(key, reason, n) {
+		a.log.Info("a comparison did not start", "comparison", pair.Probe, "reason", reason, "count", n)
+		return
+	}
+	identity := a.tracker.identity(key)
 	for range n {
 		a.fanout.Publish(probes.Event{Kind: probes.EventSkipped, At: time.Now(), Pair: identity, Skip: reason})
 	}

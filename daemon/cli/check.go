@@ -59,8 +59,12 @@ func check(p Process, files []string, effective bool, starts int) (int, error) {
 
 // printPlan writes what a configuration will do.
 func printPlan(w io.Writer, plan daemon.Plan) {
-	fmt.Fprintf(w, "The configuration is valid. Targets: %d; pairs of target and probe: %d; series on /metrics: about %d.\n\n",
-		len(plan.Targets), len(plan.Pairs), plan.Series)
+	comparisons := ""
+	if n := len(plan.Comparisons); n > 0 {
+		comparisons = fmt.Sprintf("; comparisons: %d", n)
+	}
+	fmt.Fprintf(w, "The configuration is valid. Targets: %d; pairs of target and probe: %d%s; series on /metrics: about %d.\n\n",
+		len(plan.Targets), len(plan.Pairs), comparisons, plan.Series)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "TARGET\tENVIRONMENT\tREQUESTS IN 24H\tTOKENS IN 24H (AT MOST)\tMOST IN FLIGHT")
 	for _, t := range plan.Targets {
@@ -69,9 +73,17 @@ func printPlan(w io.Writer, plan daemon.Plan) {
 	_ = table.Flush()
 	for _, pair := range plan.Pairs {
 		fmt.Fprintf(w, "\n%s on %s, %s\n", pair.Probe, pair.Target, pair.When)
-		for _, at := range pair.Starts {
-			fmt.Fprintf(w, "  %s\n", at.Format("Mon 2006-01-02 15:04:05 MST"))
-		}
+		printStarts(w, pair.Starts)
+	}
+	for _, c := range plan.Comparisons {
+		fmt.Fprintf(w, "\ncomparison %s: %s against %s, %s\n", c.Probe, c.Target, c.Reference, c.When)
+		printStarts(w, c.Starts)
+	}
+}
+
+func printStarts(w io.Writer, starts []time.Time) {
+	for _, at := range starts {
+		fmt.Fprintf(w, "  %s\n", at.Format("Mon 2006-01-02 15:04:05 MST"))
 	}
 }
 

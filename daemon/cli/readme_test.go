@@ -32,7 +32,7 @@ func TestDocumentedCalls(t *testing.T) {
 	calls := regexp.MustCompile(`(?m)(?:go run \.|inferbeat) ([a-z]+)((?: +--?[a-z][^\s#` + "`" + `]*(?: +[^-\s#` + "`" + `][^\s` + "`" + `]*)?)*)`)
 	flag := regexp.MustCompile(`--([a-z-]+)`)
 	shown := map[string]int{}
-	for _, file := range []string{readme, examples + "/minimal.yaml", examples + "/continuous.yaml", examples + "/nightly.yaml"} {
+	for _, file := range []string{readme, examples + "/minimal.yaml", examples + "/continuous.yaml", examples + "/nightly.yaml", examples + "/compare.yaml"} {
 		for _, match := range calls.FindAllStringSubmatch(readFile(t, file), -1) {
 			c, ok := all[match[1]]
 			if !ok {

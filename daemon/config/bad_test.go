@@ -48,6 +48,12 @@ var stages = Checks{
 		}
 		return nil
 	},
+	Comparable: func(reference, candidate probes.Target, spec probes.Spec) error {
+		if reference.BaseURL == candidate.BaseURL {
+			return fmt.Errorf("compare %s with %s: one server", candidate.Name, reference.Name)
+		}
+		return nil
+	},
 	Arrivals: func(a probes.Arrivals) error {
 		if a.Rate == 666 {
 			return errors.New("cannot be paced")

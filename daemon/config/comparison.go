@@ -44,8 +44,7 @@ func (b *builder) comparison(name string, c *comparison) {
 	out.Reference.Timeouts = probes.Timeouts(b.overlay(load.Timeouts, b.doc.Targets[c.A].Timeouts, "targets["+c.A+"].timeouts"))
 	out.Candidate.Timeouts = probes.Timeouts(b.overlay(load.Timeouts, b.doc.Targets[c.B].Timeouts, "targets["+c.B+"].timeouts"))
 	out.Spec.Probe, out.Spec.Kind, out.Spec.Schedule, out.Spec.StaleAfter = name, probes.Paired, plan, c.StaleAfter
-	out.Spec.Pairs, out.Spec.Margins = c.Pairs, marginsOf(c)
-	out.Spec.Limits, out.Spec.Window, out.Spec.Expect, out.Spec.OfflineResult = nil, probes.Window{}, probes.Expect{}, ""
+	out.Spec.Pairs, out.Spec.Margins, out.Spec.Repeats = c.Pairs, marginsOf(c), 1
 	b.cfg.comparisons = append(b.cfg.comparisons, out)
 	if check := b.checks.Comparable; check != nil && b.sound(path) {
 		b.refused(path, path, check(out.Reference, out.Candidate, out.Spec))
@@ -102,7 +101,7 @@ func (b *builder) comparedLoad(path string, c *comparison, environments []Enviro
 				b.report(path+"."+key, "must not be written beside probe, whose load it is")
 			}
 		}
-		spec, load = b.specs[c.Probe], &p
+		spec, load = loadOf(b.specs[c.Probe]), &p
 		if spec.Kind != "" && !slices.Contains(comparedKinds, spec.Kind) {
 			b.report(path+".probe", "a %s cannot be compared: name a canary, load or replay", spec.Kind)
 			return spec, nil, false
@@ -120,8 +119,15 @@ func (b *builder) comparedLoad(path string, c *comparison, environments []Enviro
 		return spec, nil, false
 	}
 	spec.Arrivals = boundLoop(spec.Arrivals, environments)
-	spec.Repeats = 1
 	return spec, load, b.sound(join("probes", c.Probe)) && b.sound(join("workloads", spec.Workload.Name))
+}
+
+// loadOf is what a probe asks, without what it promises.
+func loadOf(p probes.Spec) probes.Spec {
+	return probes.Spec{
+		Kind: p.Kind, Workload: p.Workload, Arrivals: p.Arrivals, Requests: p.Requests, Duration: p.Duration,
+		Warmup: p.Warmup, SLOs: p.SLOs, FlushCache: p.FlushCache,
+	}
 }
 
 // smallLoad is the closed loop of a comparison that names no probe.
@@ -162,7 +168,7 @@ func (b *builder) checkSide(path, target string, c *comparison, spec probes.Spec
 	if c.Probe != "" {
 		checkKind(spec.Kind, env, over)
 	}
-	spec.Repeats, spec.Expect = c.Pairs, probes.Expect{}
+	spec.Repeats = c.Pairs
 	plan := b.budgets[target]
 	plan.tokens += checkLoad(spec, every, env, over)
 	plan.comparisons = append(plan.comparisons, c.Name)

@@ -23,6 +23,8 @@ type view struct {
 	Refresh int // milliseconds; 0 never
 	Counts  []count
 	Targets []targetView
+
+	Comparisons []comparisonRow
 }
 
 type count struct {
@@ -58,8 +60,11 @@ type row struct {
 	NextRun  string
 }
 
-func newView(status Status, pairs []probes.PairStatus, refresh time.Duration) view {
+func newView(status Status, pairs []probes.PairStatus, compared []probes.ComparisonStatus, refresh time.Duration) view {
 	v := view{Status: status, Refresh: int(refresh / time.Millisecond), Uptime: span(status.Now.Sub(status.Started))}
+	for i := range compared {
+		v.Comparisons = append(v.Comparisons, newComparisonRow(&compared[i], status))
+	}
 	tally := map[string]int{}
 	for i := range pairs {
 		r := newRow(&pairs[i], status.Now)
@@ -246,6 +251,10 @@ type runJSON struct {
 	Fingerprint string                 `json:"fingerprint,omitempty"`
 }
 
+func newRunJSON(r *probes.Run) *runJSON {
+	return &runJSON{r.ID, r.Start, r.End, r.Result, r.Error, r.Summary.Outcomes, r.Verdict, r.Validity, r.Fingerprint}
+}
+
 type resultJSON struct {
 	CompletedAt      time.Time                `json:"completed_at"`
 	Verdict          probes.Verdict           `json:"verdict"`
@@ -280,7 +289,7 @@ func newPairsJSON(pairs []probes.PairStatus) []pairJSON {
 			j.NextStart = &p.NextStart
 		}
 		if r := p.Last; r != nil {
-			j.LastRun = &runJSON{r.ID, r.Start, r.End, r.Result, r.Error, r.Summary.Outcomes, r.Verdict, r.Validity, r.Fingerprint}
+			j.LastRun = newRunJSON(r)
 		}
 		if r := p.Result; r != nil {
 			j.Result = &resultJSON{

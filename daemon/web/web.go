@@ -17,6 +17,8 @@ import (
 type Source interface {
 	// Pairs is a snapshot of all pairs, sorted by target and probe.
 	Pairs() []probes.PairStatus
+	// Comparisons is a snapshot of all comparisons, sorted by name.
+	Comparisons() []probes.ComparisonStatus
 	// Status is the daemon's own state.
 	Status() Status
 }
@@ -53,12 +55,12 @@ var files embed.FS
 
 var page = template.Must(template.ParseFS(files, "page.html"))
 
-// Handler serves /, /metrics, /api/v1/pairs, /-/healthy, /-/ready and the orders.
+// Handler serves /, /metrics, /api/v1/pairs, /api/v1/comparisons, /-/healthy, /-/ready and the orders.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		var out bytes.Buffer
-		if err := page.Execute(&out, newView(o.Source.Status(), o.Source.Pairs(), o.Refresh)); err != nil {
+		if err := page.Execute(&out, newView(o.Source.Status(), o.Source.Pairs(), o.Source.Comparisons(), o.Refresh)); err != nil {
 			http.Error(w, fmt.Sprintf("draw page: %v", err), http.StatusInternalServerError)
 			return
 		}
@@ -66,15 +68,8 @@ func Handler(o Options) http.Handler {
 		_, _ = out.WriteTo(w)
 	})
 	mux.Handle("GET /metrics", o.Metrics)
-	mux.HandleFunc("GET /api/v1/pairs", func(w http.ResponseWriter, _ *http.Request) {
-		body, err := json.MarshalIndent(newPairsJSON(o.Source.Pairs()), "", "  ")
-		if err != nil {
-			http.Error(w, fmt.Sprintf("encode pairs: %v", err), http.StatusInternalServerError)
-			return
-		}
-		secure(w.Header(), "application/json")
-		_, _ = w.Write(append(body, '\n'))
-	})
+	mux.HandleFunc("GET /api/v1/pairs", serveJSON(func() any { return newPairsJSON(o.Source.Pairs()) }))
+	mux.HandleFunc("GET /api/v1/comparisons", serveJSON(func() any { return newComparisonsJSON(o.Source.Comparisons()) }))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "inferbeat is healthy.")
 	})
@@ -87,6 +82,18 @@ func Handler(o Options) http.Handler {
 	})
 	handleOrders(mux, o.Orders)
 	return mux
+}
+
+func serveJSON(value func() any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		body, err := json.MarshalIndent(value(), "", "  ")
+		if err != nil {
+			http.Error(w, fmt.Sprintf("encode answer: %v", err), http.StatusInternalServerError)
+			return
+		}
+		secure(w.Header(), "application/json")
+		_, _ = w.Write(append(body, '\n'))
+	}
 }
 
 func handleOrders(mux *http.ServeMux, orders Orders) {

@@ -16,9 +16,12 @@ import (
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
 type fixedSource struct {
-	pairs  []probes.PairStatus
-	status Status
+	pairs    []probes.PairStatus
+	compared []probes.ComparisonStatus
+	status   Status
 }
+
+func (s fixedSource) Comparisons() []probes.ComparisonStatus { return s.compared }
 
 func (s fixedSource) Pairs() []probes.PairStatus { return s.pairs }
 func (s fixedSource) Status() Status             { return s.status }
@@ -88,7 +91,7 @@ func TestLastFailureOutweighsTheStandingResult(t *testing.T) {
 func TestPageEscapesAndCounts(t *testing.T) {
 	p := healthyPair()
 	p.Pair.Target = `<script>alert(1)</script>`
-	h := Handler(Options{Source: fixedSource{[]probes.PairStatus{p}, Status{Now: noon, Started: noon.Add(-time.Hour), Ready: true}}, Metrics: http.NotFoundHandler(), Refresh: time.Second})
+	h := Handler(Options{Source: fixedSource{pairs: []probes.PairStatus{p}, status: Status{Now: noon, Started: noon.Add(-time.Hour), Ready: true}}, Metrics: http.NotFoundHandler(), Refresh: time.Second})
 	code, body := get(t, h, "GET", "/")
 	if code != 200 || strings.Contains(body, "<script>alert") || !strings.Contains(body, "&lt;script&gt;alert(1)") {
 		t.Errorf("status %d; the target's name is not escaped", code)
@@ -146,7 +149,7 @@ func TestPairsJSONKeepsUnknownAbsent(t *testing.T) {
 	p.Result = nil
 	p.Last = nil
 	p.NextStart = time.Time{}
-	h := Handler(Options{Source: fixedSource{[]probes.PairStatus{p}, Status{}}, Metrics: http.NotFoundHandler()})
+	h := Handler(Options{Source: fixedSource{pairs: []probes.PairStatus{p}, status: Status{}}, Metrics: http.NotFoundHandler()})
 	_, body := get(t, h, "GET", "/api/v1/pairs")
 	var got []map[string]any
 	if err := json.Unmarshal([]byte(body), &got); err != nil {

@@ -18,6 +18,9 @@ func (e *Exporter) Export(_ context.Context, ev probes.Event) error {
 		e.schedule.lag.observe(ev.Lateness.Seconds())
 		return nil
 	}
+	if ev.Run != nil && ev.Run.Comparison != nil {
+		return nil // two targets have a part in it; see addComparisons
+	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	s := e.live[pairKey{ev.Pair.Target, ev.Pair.Probe}]
