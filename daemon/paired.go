@@ -46,6 +46,9 @@ func Comparable(reference, candidate probes.Target, spec probes.Spec) error {
 		case w.ApplyChatTemplate && backend.AcceptsMessages(t.Backend):
 			return fmt.Errorf("compare %s with %s: backend %s applies the chat template itself", candidate.Name, reference.Name, t.Backend)
 		}
+		if err := backend.CheckAdapters(t.Backend, *w); err != nil {
+			return fmt.Errorf("compare %s with %s: %w", candidate.Name, reference.Name, err)
+		}
 	}
 	if reference.BaseURL == candidate.BaseURL && w.Cache != probes.CacheWarm && !spec.FlushCache {
 		return fmt.Errorf("compare %s with %s: both are %s, whose prefix cache would know the second side's prompts from the first; flush it before each run, or keep it warm on purpose",

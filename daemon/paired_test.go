@@ -283,6 +283,7 @@ func TestComparable(t *testing.T) {
 		{"token_ids", "vllm", "vllm-chat", func(s *probes.Spec) { s.Workload.TokenIDs = true }, "backend vllm-chat takes no token ids"},
 		{"token_ids_of_the_reference", "vllm-chat", "vllm", func(s *probes.Spec) { s.Workload.TokenIDs = true }, "backend vllm-chat takes no token ids"},
 		{"images", "vllm-chat", "vllm", func(s *probes.Spec) { s.Workload.Dataset = "image" }, "backend vllm takes no images"},
+		{"adapter", "vllm", "llamacpp", func(s *probes.Spec) { s.Workload.Sampling.LoRA = "sql" }, `choose lora adapter "sql": this server knows adapters by number, its id in GET /lora-adapters`},
 		{"template", "vllm", "vllm-chat", func(s *probes.Spec) { s.Workload.ApplyChatTemplate = true }, "backend vllm-chat applies the chat template itself"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
