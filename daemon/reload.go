@@ -16,6 +16,7 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/arrival"
 	"github.com/inferbeat/inferbeat/probes/backend"
+	"github.com/inferbeat/inferbeat/probes/compare"
 	"github.com/inferbeat/inferbeat/probes/summary"
 	"github.com/inferbeat/inferbeat/probes/workload"
 )
@@ -26,7 +27,7 @@ func LoadConfig(source config.Source) (*config.Config, error) {
 		Backend: backend.Check, AcceptsTokenIDs: backend.AcceptsTokenIDs, AcceptsMessages: backend.AcceptsMessages, UnixURL: backend.CleanURL,
 		Schedule: func(s probes.Schedule) error { _, err := schedule.Parse(s); return err },
 		Workload: CheckWorkload, Arrivals: arrival.Validate,
-		HasTimes: workload.HasTimes, AcceptsImages: backend.AcceptsImages, Adapters: backend.CheckAdapters, Comparable: Comparable,
+		HasTimes: workload.HasTimes, AcceptsImages: backend.AcceptsImages, Adapters: backend.CheckAdapters, Comparable: Comparable, Variables: compare.Variables(),
 	})
 }
 

@@ -237,7 +237,7 @@ func sameMeasurement(a, b probes.Spec) bool {
 	for _, s := range []*probes.Spec{&a, &b} {
 		s.Schedule, s.StaleAfter = probes.Schedule{}, 0
 		s.SLOs, s.Limits, s.QueueLimits, s.FailureThreshold = nil, nil, nil, 0
-		s.Margins = nil
+		s.Margins, s.Gate = nil, nil
 	}
 	return reflect.DeepEqual(a, b)
 }

@@ -32,7 +32,7 @@ var stages = Checks{
 		}
 		return nil
 	},
-	HasTimes:        func(dataset string) bool { return dataset == "trace" || dataset == "mooncake" },
+	HasTimes: func(dataset string) bool { return dataset == "trace" || dataset == "mooncake" },
 	Schedule: func(s probes.Schedule) error {
 		if strings.Contains(s.Cron, "99") || s.Every.Seconds() == 666 {
 			return errors.New("never fires")
@@ -48,6 +48,7 @@ var stages = Checks{
 		}
 		return nil
 	},
+	Variables: []string{"model", "quantization"},
 	Comparable: func(reference, candidate probes.Target, spec probes.Spec) error {
 		if reference.BaseURL == candidate.BaseURL {
 			return fmt.Errorf("compare %s with %s: one server", candidate.Name, reference.Name)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inferbeat/inferbeat/probes"
@@ -45,12 +46,27 @@ func (b *builder) comparison(name string, c *comparison) {
 	out.Candidate.Timeouts = probes.Timeouts(b.overlay(load.Timeouts, b.doc.Targets[c.B].Timeouts, "targets["+c.B+"].timeouts"))
 	out.Spec.Probe, out.Spec.Kind, out.Spec.Schedule, out.Spec.StaleAfter = name, probes.Paired, plan, c.StaleAfter
 	out.Spec.Pairs, out.Spec.Margins, out.Spec.Repeats = c.Pairs, marginsOf(c), 1
+	out.Spec.Gate = b.gate(path, c)
 	b.cfg.comparisons = append(b.cfg.comparisons, out)
 	if check := b.checks.Comparable; check != nil && b.sound(path) {
 		b.refused(path, path, check(out.Reference, out.Candidate, out.Spec))
 	}
 	b.checkSide(path+".a", c.A, c, spec, interval(&schedule))
 	b.checkSide(path+".b", c.B, c, spec, interval(&schedule))
+}
+
+// gate is how a comparison is judged; each of the configuration is.
+func (b *builder) gate(path string, c *comparison) *probes.Gate {
+	gate := &probes.Gate{Vary: c.Vary}
+	for _, metric := range c.Primary {
+		gate.Primary = append(gate.Primary, probes.RegressionMetric(metric))
+	}
+	for _, name := range c.Vary {
+		if known := b.checks.Variables; known != nil && !slices.Contains(known, name) {
+			b.report(path+".vary", "there is no controlled variable %q%s; they are %s", name, DidYouMean(name, known), strings.Join(known, ", "))
+		}
+	}
+	return gate
 }
 
 func marginsOf(c *comparison) map[probes.RegressionMetric]float64 {

@@ -24,7 +24,7 @@ targets:
   - {name: stage-a, environment: staging, backend: vllm, url: "http://h:2", probes: [night]}
   - {name: stage-b, environment: staging, backend: vllm-chat, url: "http://h:3", probes: []}
 comparisons:
-  - {name: gate, a: prod, b: stage-a, workload: chat, every: 12h, pairs: 7, margins: {ttft_p50: 10%, tpot_p50: 0.05}}
+  - {name: gate, a: prod, b: stage-a, workload: chat, every: 12h, pairs: 7, margins: {ttft_p50: 10%, tpot_p50: 0.05}, primary: [tpot_p50, ttft_p50], vary: [quantization]}
   - {name: builds, a: stage-a, b: stage-b, probe: night, schedule: "0 1 * * 6"}
   - {name: alive, a: stage-b, b: prod, probe: canary, stale_after: 2h}
 `
@@ -66,6 +66,7 @@ func TestComparisons(t *testing.T) {
 			Workload: chat, Requests: 20, Warmup: probes.Warmup{Requests: 1},
 			Arrivals: probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 1, Rate: 0.5},
 			Pairs:    7, Margins: map[probes.RegressionMetric]float64{probes.MetricTTFTp50: 0.1, probes.MetricTPOTp50: 0.05},
+			Gate:     &probes.Gate{Primary: []probes.RegressionMetric{probes.MetricTPOTp50, probes.MetricTTFTp50}, Vary: []string{"quantization"}},
 			Schedule: probes.Schedule{Every: 12 * time.Hour}, StaleAfter: 36 * time.Hour,
 		}},
 		{"builds", "stage-a", "stage-b", load, load, probes.Spec{
@@ -77,6 +78,9 @@ func TestComparisons(t *testing.T) {
 			Pairs: 5, StaleAfter: 2 * time.Hour,
 		}},
 	} {
+		if test.spec.Gate == nil {
+			test.spec.Gate = &probes.Gate{}
+		}
 		test.spec.Probe, test.spec.Kind, test.spec.Repeats = test.name, probes.Paired, 1
 		one := got[test.name]
 		if d := cmp.Diff(test.spec, one.Spec, cmp.AllowUnexported(probes.Optional[float64]{})); d != "" {

@@ -32,6 +32,8 @@ type Checks struct {
 	// Adapters reports a LoRA adapter that a backend cannot ask for.
 	Adapters func(backend string, w probes.Workload) error
 	Arrivals func(probes.Arrivals) error
+	// Variables are what must not differ between the sides of a comparison.
+	Variables []string
 	// Comparable reports why two targets cannot be given one load.
 	Comparable func(reference, candidate probes.Target, spec probes.Spec) error
 }

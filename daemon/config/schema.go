@@ -269,8 +269,10 @@ type comparison struct {
 	NumPrompts     int                `yaml:"num_prompts" min:"1" doc:"Measured requests of each run, with workload. 20."`
 	MaxConcurrency int                `yaml:"max_concurrency" min:"1" doc:"Workers of the closed loop, with workload. 1."`
 	MaxRate        float64            `yaml:"max_rate" min:">0" doc:"Most requests per second, with workload; the smaller max_rate of the two environments when not written."`
-	Pairs          int                `yaml:"pairs" min:"1" default:"5" doc:"How often each side is run; 5 are the fewest that carry a claim."`
+	Pairs          int                `yaml:"pairs" min:"1" default:"5" doc:"How often each side is run at most; it ends earlier once 5 or 7 pairs decide, and fewer than 5 carry no claim."`
 	Margins        map[string]float64 `yaml:"margins" enum:"compared" as:"ratio" min:">0" doc:"By how much B may be worse, as a share of A (of success_ratio in points), by metric: ttft_p50, ttft_p99, tpot_p50, tpot_p99, e2e_p50, e2e_p90, output_throughput, request_throughput, success_ratio, spec_accept_length, prefix_cache_hit_ratio. A metric that is not written has the margin of its class."`
+	Primary        []string           `yaml:"primary" enum:"compared" doc:"Metrics that decide; those that suit the load when not written. The others are shown, and fail nothing."`
+	Vary           []string           `yaml:"vary" doc:"Controlled variables that are meant to differ, e.g. [quantization]: all others must be equal, or the answer is unknown."`
 	Every          time.Duration      `yaml:"every" min:">0" doc:"Time between two starts. Without every and schedule it runs only when asked."`
 	Schedule       string             `yaml:"schedule" doc:"Cron expression of five fields, in place of every."`
 	Timezone       string             `yaml:"timezone" doc:"IANA name of the schedule's time zone; UTC when not written."`
