@@ -64,7 +64,24 @@ type action func(ctx context.Context, p Process) (int, error)
 
 // commands lists them in the order of the help text.
 func commands() []command {
-	return []command{demoCommand, runCommand, replayCommand, sweepCommand, peakCommand, batchCommand, pairedCommand, mergeCommand, importCommand, serveCommand, checkCommand, alertsCommand, dashboardsCommand, selftestCommand, versionCommand}
+	return []command{
+		demoCommand,
+		runCommand,
+		replayCommand,
+		sweepCommand,
+		peakCommand,
+		batchCommand,
+		pairedCommand,
+		gateCommand,
+		mergeCommand,
+		importCommand,
+		serveCommand,
+		checkCommand,
+		alertsCommand,
+		dashboardsCommand,
+		selftestCommand,
+		versionCommand,
+	}
 }
 
 // Main runs the command that the arguments name and returns the exit status.

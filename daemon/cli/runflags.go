@@ -73,14 +73,15 @@ type runFlags struct {
 	noProgress       bool
 	pairs            int
 	against          against
+	gate             *gateFlags // of `gate` alone
 }
 
 // withConfig are the flags that do not change what is run, and so may stand
 // beside --config.
 var withConfig = []string{"config", "target", "probe", "output-file", "output-details", "format", "tag", "disable-tqdm", "shard", "start-at"}
 
-// pairedWithConfig are those of `paired` alone.
-var pairedWithConfig = []string{"against-target", "pairs"}
+// pairedWithConfig are those of `paired` and `gate` alone.
+var pairedWithConfig = []string{"against-target", "pairs", "margin", "primary", "vary", "inconclusive", "json"}
 
 // Kinds of datasets, by what they are made of.
 var (
@@ -129,9 +130,19 @@ func defineRunFlags(f *flagSet) *runFlags { return defineKindFlags(f, probes.Loa
 // the kinds differ in the load alone.
 func defineKindFlags(f *flagSet, kind probes.Kind) *runFlags {
 	o := &runFlags{changed: f.Changed, kind: kind}
+	o.defineFlags(f)
+	return o
+}
+
+// defineFlags adds the flags to a command in their groups.
+func (o *runFlags) defineFlags(f *flagSet) {
+	kind := o.kind
 	o.defineTarget(f.group("Target"))
 	if kind == probes.Paired {
 		o.against.define(f.group("Reference, which the target is compared with"))
+	}
+	if o.gate != nil {
+		o.gate.define(f.group("Gate"))
 	}
 	o.defineWorkload(f.group("Dataset"))
 	o.defineShapes(f.group("Shared prefixes, images and traces"))
@@ -151,7 +162,6 @@ func defineKindFlags(f *flagSet, kind probes.Kind) *runFlags {
 	o.defineTimeouts(f.group("Timeouts of each request (0 is no bound)"))
 	o.defineConfig(f.group("Configuration, instead of the flags above"))
 	o.defineOutput(f.group("Output"))
-	return o
 }
 
 func (o *runFlags) defineTimeouts(t *pflag.FlagSet) {
@@ -238,7 +248,9 @@ func (o *runFlags) defineLoad(f *pflag.FlagSet) {
 	f.IntVar(&o.maxConcurrency, "max-concurrency", 0, "most requests in flight; 0 is no bound")
 	f.BoolVar(&o.startTogether, "start-together", false, "with --max-concurrency alone: start all workers at once, not one each millisecond")
 	f.IntVar(&o.warmup, "warmup-requests", 1, "requests before the measurement, with prompts of their own")
-	if o.kind == probes.Paired {
+	if o.gate != nil {
+		f.IntVar(&o.pairs, "pairs", defaultGatePairs, "run each side at most so many times; after 5, 7 and the last one it is asked whether they decide")
+	} else if o.kind == probes.Paired {
 		f.IntVar(&o.pairs, "pairs", defaultPairs, "run each side so many times")
 	} else {
 		f.IntVar(&o.repeats, "repeats", 1, "run so many times, one after the other, and report the median of each number with its spread")

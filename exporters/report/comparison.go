@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/inferbeat/inferbeat/probes"
 )
@@ -50,7 +51,11 @@ func (p *printer) comparison(run *probes.Run) {
 	p.rule("Validity", '-')
 	p.row("Validity:", orUnknown(string(run.Validity.State)))
 	p.reasons(run.Validity.Reasons)
+	p.gate(c)
 	p.rule("Verdict", '-')
+	if c.Answer != "" {
+		p.row("Answer of the gate:", string(c.Answer))
+	}
 	p.row("Verdict:", orUnknown(string(run.Verdict.State)))
 	p.reasons(run.Verdict.Reasons)
 	p.rule("", '=')
@@ -67,6 +72,62 @@ func (p *printer) side(label string, t *probes.Target) {
 func ratio(r probes.Optional[float64]) string {
 	if v, ok := r.Get(); ok {
 		return fmt.Sprintf("%.3f", v)
+	}
+	return unknown
+}
+
+// gate prints how the candidate was judged.
+func (p *printer) gate(c *probes.Comparison) {
+	if c.Answer == "" {
+		return
+	}
+	g := &c.Grounds
+	p.rule("Gate", '-')
+	p.row("Pairs judged, of looks at:", fmt.Sprintf("%d, %v", g.Pairs, g.Looks))
+	fmt.Fprintf(p, "%-26s %9s %9s %21s %8s %9s %s\n", "", "margin", "B worse", fmt.Sprintf("%g %% interval", 100*(1-2*g.Alpha)), "p", "can see", "answer")
+	for i := range c.Judgements {
+		j := &c.Judgements[i]
+		name := string(j.Metric)
+		if j.Primary {
+			name += " *"
+		}
+		fmt.Fprintf(p, "%-26s %9s %9s %21s %8s %9s %s\n", name, effect(j, probes.Known(j.Margin)), effect(j, j.Effect), between(j), chance(j.P), effect(j, j.Detectable), j.Answer)
+	}
+	p.sentence("* decides; worse is positive whichever way the metric goes; pp are percentage points; a smaller effect than 'can see' would be missed in more than one of five gates")
+	for _, v := range g.Controls {
+		text := fmt.Sprintf("%s: %s on side A, %s on side B", v.Variable, orUnknown(v.Reference), orUnknown(v.Candidate))
+		if v.Varied {
+			text += " (declared to vary)"
+		}
+		p.sentence(text)
+	}
+	if len(g.Unverified) > 0 {
+		p.sentence("known on neither side: " + strings.Join(g.Unverified, ", "))
+	}
+}
+
+// effect is in per cent, or in percentage points.
+func effect(j *probes.Judgement, e probes.Optional[float64]) string {
+	v, ok := e.Get()
+	switch {
+	case !ok:
+		return unknown
+	case j.Points:
+		return fmt.Sprintf("%.2f pp", 100*v+0) // +0: no negative zero
+	}
+	return fmt.Sprintf("%.2f %%", 100*v+0)
+}
+
+func between(j *probes.Judgement) string {
+	if !j.Low.IsKnown() || !j.High.IsKnown() {
+		return unknown
+	}
+	return effect(j, j.Low) + " .. " + effect(j, j.High)
+}
+
+func chance(p probes.Optional[float64]) string {
+	if v, ok := p.Get(); ok {
+		return fmt.Sprintf("%.4f", v)
 	}
 	return unknown
 }

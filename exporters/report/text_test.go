@@ -213,6 +213,32 @@ func comparedRun() *probes.Run {
 	return run
 }
 
+// gatedRun is a comparison that was judged.
+func gatedRun() *probes.Run {
+	run := comparedRun()
+	run.Parts = nil
+	run.Validity = probes.Validity{State: probes.Valid}
+	c := run.Comparison
+	c.Pairs, c.Used, c.Answer = 5, 5, probes.GateRegressed
+	p := func(x float64) probes.Optional[float64] { return probes.Known(x) }
+	c.Judgements = []probes.Judgement{
+		{Metric: probes.MetricTPOTp50, Answer: probes.GateRegressed, Primary: true, N: 5, Margin: 0.05,
+			Effect: p(0.1961), Low: p(0.165), High: p(0.2277), Surely: p(0.1538), P: p(2. / 252), Detectable: p(0.023)},
+		{Metric: probes.MetricOutputThroughput, Answer: probes.GatePass, HigherBetter: true, N: 5, Margin: 0.05,
+			Effect: p(-0.0104), Low: p(-0.02), High: p(0.001), P: p(0.1)},
+		{Metric: probes.MetricSuccessRatio, Answer: probes.GatePass, Primary: true, HigherBetter: true, Points: true, N: 5, Margin: 0.005,
+			Effect: p(0), Low: p(0), High: p(0.002), P: p(1)},
+		{Metric: probes.MetricAcceptLength, Answer: probes.GateUndecided, N: 0, Margin: 0.05},
+	}
+	worse := probes.Reason{Code: "worse", Text: "tpot_p50 is 19.61 % worse"}
+	c.Grounds = probes.Grounds{Reasons: []probes.Reason{worse}, Pairs: 5, Looks: []int{5, 7, 10}, Alpha: 0.02, Unverified: []string{"accelerator", "dtype"},
+		Controls: []probes.Control{
+			{Variable: "attention_backend", Reference: "fa3", Candidate: "triton", Varied: true}, {Variable: "quantization", Candidate: "fp8"},
+		}}
+	run.Verdict = probes.Verdict{State: probes.Fail, Reasons: c.Grounds.Reasons}
+	return run
+}
+
 // batchRun is one batch, imported.
 func batchRun() *probes.Run {
 	run := goodRun()
@@ -270,7 +296,7 @@ func impossibleRun() *probes.Run {
 
 func TestGolden(t *testing.T) {
 	for name, run := range map[string]*probes.Run{
-		"good": goodRun(), "repeats": repeatedRun(), "comparison": comparedRun(), "batch": batchRun(), "all_failed": failedRun(), "interrupted": interruptedRun(), "impossible": impossibleRun(),
+		"good": goodRun(), "repeats": repeatedRun(), "comparison": comparedRun(), "gate": gatedRun(), "batch": batchRun(), "all_failed": failedRun(), "interrupted": interruptedRun(), "impossible": impossibleRun(),
 		"sweep": sweptRun(), "sweep_cut": cutSweep(),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,6 +35,14 @@ func Looks(pairs int) []Look {
 	return append(out, last)
 }
 
+// CanRefuse reports whether the last look of so many pairs has error enough for so
+// many primary metrics: 5 pairs have it for 5.
+func CanRefuse(pairs, primaries int) bool {
+	looks := Looks(pairs)
+	last := looks[len(looks)-1]
+	return cut(pairs, pairs, last.Alpha/float64(max(1, primaries))) > 0
+}
+
 // Input is what a judgement is made of.
 type Input struct {
 	// Reference and Candidate are the believed runs of both sides; runs at one index

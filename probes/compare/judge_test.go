@@ -282,3 +282,14 @@ func TestCapacityIsJudged(t *testing.T) {
 		t.Errorf("lower bounds of a capacity: %s, want invalid", answer)
 	}
 }
+
+func TestCanRefuse(t *testing.T) {
+	for _, tt := range []struct {
+		pairs, primaries int
+		want             bool
+	}{{4, 1, true}, {4, 2, false}, {5, 5, true}, {5, 6, false}, {6, 12, true}, {10, 12, true}} {
+		if got := CanRefuse(tt.pairs, tt.primaries); got != tt.want {
+			t.Errorf("%d pairs, %d metrics: %t, want %t", tt.pairs, tt.primaries, got, tt.want)
+		}
+	}
+}
