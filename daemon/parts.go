@@ -67,16 +67,28 @@ func (p *parts) adopt(part *probes.Run) {
 	r.Fingerprint, r.WorkloadVersion = part.Fingerprint, part.WorkloadVersion
 }
 
-// repeat runs a load several times and makes their median the result.
-func (p *parts) repeat(ctx context.Context) error {
+// confirm runs an odd load again, so that the night is not what one bad run was. What
+// the run has been until now is its first repeat.
+func (p *parts) confirm(ctx context.Context) error {
+	first := *p.run
+	p.run.Parts = []probes.Part{{Role: "repeat 1", Run: &first}}
+	return p.repeat(ctx, probes.ConfirmRuns)
+}
+
+// repeat runs a load until there are so many runs of it, and makes their median the
+// result.
+func (p *parts) repeat(ctx context.Context, times int) error {
 	r := p.run
 	spec := r.Spec
 	spec.Repeats, spec.OfflineResult = 1, "" // the whole is compared, not its repeats
 	var believed []*probes.Summary
 	var runs []*probes.Run
+	for _, part := range r.Parts {
+		believed, runs = append(believed, &part.Run.Summary), append(runs, part.Run)
+	}
 	complete := true
-	for i := range r.Spec.Repeats {
-		part, ok := p.next(ctx, fmt.Sprintf("repeat %d", i+1), spec)
+	for len(r.Parts) < times {
+		part, ok := p.next(ctx, fmt.Sprintf("repeat %d", len(r.Parts)+1), spec)
 		if ok && part.Validity.State != probes.Invalid {
 			believed, runs = append(believed, &part.Summary), append(runs, part)
 		}
@@ -87,7 +99,7 @@ func (p *parts) repeat(ctx context.Context) error {
 	if len(believed) == 0 {
 		return p.give(ctx, r.Parts[len(r.Parts)-1].Run)
 	}
-	median, typical := summary.Median(believed, r.Spec.Repeats)
+	median, typical := summary.Median(believed, times)
 	p.adopt(runs[typical])
 	r.Summary, r.Complete = median, complete
 	r.Summary.Offline = offlineGap(r)

@@ -89,6 +89,9 @@ type Hooks struct {
 	Record func(runID string, record *probes.Record)
 	// Step is called as each step of a sweep ends.
 	Step func(runID string, step *probes.Step)
+	// Odd asks whether a load that has ended well, and whose spec has its oddities
+	// confirmed, should be run again.
+	Odd func(first *probes.Run) bool
 	// Panicked is called in the panicking goroutine, for its stack.
 	Panicked func(cause any)
 }
@@ -138,9 +141,15 @@ func (r *Runner) carryOut(ctx context.Context, run *probes.Run, progress *loadge
 	case run.Spec.Kind == probes.Peak:
 		return whole.peak(ctx)
 	case run.Spec.Repeats > 1:
-		return whole.repeat(ctx)
+		return whole.repeat(ctx, run.Spec.Repeats)
 	}
-	return r.execute(ctx, run, progress, hooks, nil)
+	if err := r.execute(ctx, run, progress, hooks, nil); err != nil {
+		return err
+	}
+	if run.Spec.Regression.Confirm && hooks.Odd != nil && run.Result == probes.RunSuccess && hooks.Odd(run) {
+		return whole.confirm(ctx)
+	}
+	return nil
 }
 
 // execute fills the run in. An error means that it could not be carried out; a

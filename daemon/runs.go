@@ -68,6 +68,7 @@ func (a *App) startRun(entry schedule.Entry, _ time.Time, lateness time.Duration
 		a.client.answered(time.Now(), pair.Spec.Arrivals, record)
 		a.fanout.Publish(probes.Event{Kind: probes.EventRequestDone, At: time.Now(), Pair: identity, RunID: runID, Spec: &pair.Spec, Record: record})
 	})
+	a.judgeNights(&pair.Spec, run)
 	a.tracker.finished(key, run)
 	a.fanout.Publish(probes.Event{Kind: probes.EventRunDone, At: run.End, Pair: identity, RunID: run.ID, Spec: &run.Spec, Run: run})
 	a.logRun(run)
@@ -94,7 +95,7 @@ func (a *App) carryOut(pair config.Pair, progress *loadgen.Progress, model func(
 		fail(ctx, run, err)
 		return run
 	}
-	return a.runner.Run(ctx, target, pair.Spec, progress, Hooks{Model: model, Record: record, Panicked: a.panicked})
+	return a.runner.Run(ctx, target, pair.Spec, progress, Hooks{Model: model, Record: record, Panicked: a.panicked, Odd: a.oddNight})
 }
 
 func (a *App) logRun(run *probes.Run) {

@@ -56,7 +56,7 @@ func (t *tracker) replace(pairs []config.Pair, intervals map[pairKey]time.Durati
 			identity.Model = t.models[identity.Target]
 		}
 		if !sameMeasurement(state.status.Spec, p.Spec) || state.status.Pair != identity {
-			state.status.Result, state.status.Breaches = nil, nil
+			state.status.Result, state.status.Breaches, state.status.Changes = nil, nil, nil
 			state.window = window{}
 		}
 		state.status.Pair = identity
@@ -87,6 +87,16 @@ func (t *tracker) identity(key pairKey) probes.Pair {
 		return state.status.Pair
 	}
 	return probes.Pair{Target: key.target, Probe: key.probe}
+}
+
+// interval is the planned time between two starts of a pair; 0 when there is none.
+func (t *tracker) interval(key pairKey) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if state := t.pairs[key]; state != nil {
+		return state.status.Interval
+	}
+	return 0
 }
 
 // pairOf is the identity of a configured pair.
@@ -167,6 +177,12 @@ func (t *tracker) finished(key pairKey, run *probes.Run) {
 	} else {
 		s.Result = nil // a target that answers nothing has no latency
 	}
+	switch {
+	case s.Result == nil:
+		s.Changes = nil
+	case run.Changes != nil: // else the nights were not judged anew, and what they said stands
+		s.Changes = run.Changes
+	}
 	s.Breaches = breaches(s.Breaches, s.Spec.Limits, s.Result)
 }
 
@@ -203,6 +219,11 @@ func withoutRecords(run *probes.Run) probes.Run {
 	for i := range bare.Steps {
 		bare.Steps[i].Records, bare.Steps[i].Warmup = nil, nil
 	}
+	bare.Parts = slices.Clone(run.Parts)
+	for i := range bare.Parts {
+		part := withoutRecords(bare.Parts[i].Run)
+		bare.Parts[i].Run = &part
+	}
 	return bare
 }
 
@@ -221,7 +242,7 @@ func (t *tracker) snapshot(next map[pairKey]time.Time) []probes.PairStatus {
 			s.InFlight = state.progress.InFlight()
 		}
 		if s.Result != nil && s.Spec.StaleAfter > 0 && now.Sub(s.Result.CompletedAt) > s.Spec.StaleAfter {
-			s.Result = nil
+			s.Result, s.Changes = nil, nil
 		}
 		out = append(out, s)
 	}
@@ -238,6 +259,7 @@ func sameMeasurement(a, b probes.Spec) bool {
 		s.Schedule, s.StaleAfter = probes.Schedule{}, 0
 		s.SLOs, s.Limits, s.QueueLimits, s.FailureThreshold = nil, nil, nil, 0
 		s.Margins, s.Gate = nil, nil
+		s.Regression = probes.Regression{}
 	}
 	return reflect.DeepEqual(a, b)
 }

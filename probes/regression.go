@@ -58,8 +58,16 @@ type Change struct {
 	// SmallestStep is the step, as a share, that this series can show within a week:
 	// smaller ones drown in its noise.
 	SmallestStep Optional[float64]
-	Reasons      []Reason
+	// Renamed are the facts of the server that differ between the last night before
+	// Onset and the first one of the change: its usual cause.
+	Renamed []FactChange
+	Reasons []Reason
 }
+
+// FactChange is something that the server says about itself and said otherwise before.
+type FactChange struct{ Name, Before, After string }
+
+func (c FactChange) String() string { return c.Name + " " + c.Before + " -> " + c.After }
 
 // ErrorBudget is the unspent share of an objective's budget over its window, of all
 // the targets of a pool: 1 is untouched, 0 used up, negative overspent.
@@ -125,6 +133,9 @@ type Regression struct {
 	// Confirm runs an odd load twice more at once, and takes the median.
 	Confirm bool
 }
+
+// ConfirmRuns is how many runs a night has whose first one was odd.
+const ConfirmRuns = 3
 
 // Sensitivity is how much it takes to believe in a change.
 type Sensitivity string

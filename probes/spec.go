@@ -109,7 +109,11 @@ func (s Spec) PeakStep(workers int) Spec {
 // is not known.
 func (s Spec) MostRequests() int {
 	if s.Kind != Peak {
-		return s.Shard.Share(s.Requests) * max(1, s.Repeats) * max(1, 2*s.Pairs)
+		runs := max(1, s.Repeats)
+		if s.Regression.Confirm {
+			runs = max(runs, ConfirmRuns)
+		}
+		return s.Shard.Share(s.Requests) * runs * max(1, 2*s.Pairs)
 	}
 	sum := 0
 	for workers := max(1, s.StartConcurrency); ; workers *= 2 {

@@ -58,6 +58,7 @@ func (b *builder) daemon() {
 	d, c := b.doc, b.cfg
 	c.Web, c.Log, c.Metrics, c.Results = d.Web, d.Log, d.Metrics, d.Results
 	c.ShutdownGrace, c.Pause = d.ShutdownGrace, d.Pause
+	c.FalseAlarms = d.Regression.FalseAlarms
 	if err := checkListenAddress(d.Web.ListenAddress); err != nil {
 		b.report("web.listen_address", "%v", err)
 	}
@@ -191,7 +192,7 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 		QueueLimits: b.queueLimits(path, p), FailureThreshold: p.FailureThreshold,
 		StaleAfter: p.StaleAfter, KeepText: p.KeepText,
 		Repeats: p.Repeats, StartConcurrency: p.StartConcurrency, OfflineResult: p.OfflineResult,
-		Expect: b.expectation(path, p),
+		Expect: b.expectation(path, p), Regression: b.regression(path, p),
 	}
 	b.sweep(path, p, &spec)
 	return spec

@@ -46,6 +46,8 @@ type Config struct {
 	Results       Results
 	ShutdownGrace time.Duration
 	Pause         bool
+	// FalseAlarms is the yearly budget of all series together; 0 is none.
+	FalseAlarms float64
 	// Environments holds production, staging, development and the user's own,
 	// with the limits of their class filled in.
 	Environments map[string]Environment

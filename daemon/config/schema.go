@@ -31,6 +31,7 @@ type document struct {
 	Environments  map[string]Environment `yaml:"environments" doc:"Safety limits by environment. production, staging and development exist always; any other name needs a class. A limit that is not written is the one of the class. Limits hold for each target of the environment."`
 	Workloads     map[string]workload    `yaml:"workloads" doc:"What is asked, by name."`
 	Probes        map[string]probe       `yaml:"probes" doc:"When and how it is asked, and what is promised, by name."`
+	Regression    fleet                  `yaml:"regression" doc:"Judgement over nights, of all probes together."`
 	Targets       named[target]          `yaml:"targets" doc:"The replicas that are probed: a list, merged by name."`
 	Comparisons   named[comparison]      `yaml:"comparisons" doc:"Pairs of targets that are laid side by side: a list, merged by name. Both get the same prompts at the same times, in turns (A B, B A, ...), and no other probe while that lasts, unless it has allow_parallel."`
 }
@@ -160,9 +161,38 @@ type probe struct {
 	QueueLimits      queueLimits   `yaml:"queue_limits" scalar:"warning" doc:"Requests that may wait in the server, on average while the probe runs, before there is an alert. 10 for info and 50 for a warning when not written."`
 	FailureThreshold int           `yaml:"failure_threshold" min:"1" doc:"Failed runs in a row that count as down. canary: 3; others: 2."`
 	Window           window        `yaml:"window" doc:"What a canary's result is computed from."`
+	Regression       regression    `yaml:"regression" doc:"Judge each run against those of earlier nights: {} judges all that the probe measures. Not for a canary, whose results are windows."`
 	StaleAfter       time.Duration `yaml:"stale_after" min:">0" doc:"Age at which a result no longer stands. 3 intervals and a time-out, at least 15m for a canary and 1h for others; the interval of a schedule is its longest gap by day."`
 	Expect           expect        `yaml:"expect" doc:"A question with a known answer that is asked after each run, greedily: a wrong answer fails the run (canary)."`
 	KeepText         bool          `yaml:"keep_text" default:"false" doc:"Keep the generated text in the results."`
+}
+
+// fleet is what holds for the judgement of all probes together.
+type fleet struct {
+	FalseAlarms float64 `yaml:"false_alarms_per_year" min:">0" doc:"How many false alarms a year all series of this file may raise together; the more series there are, the more it then takes to believe in a change. Probes that write a sensitivity keep it. When not written each series has the normal one, about one false alarm in seven years."`
+}
+
+// regression is how a probe's nights are judged.
+type regression struct {
+	Sensitivity string     `yaml:"sensitivity" enum:"sensitivity" doc:"How much it takes to believe in a change. normal when not written; high finds more, and raises four times as many false alarms; low a third."`
+	Metrics     []string   `yaml:"metrics" enum:"metric" doc:"What is judged; all that the probe measures when not written."`
+	MinEffects  minEffects `yaml:"min_effects" doc:"Smallest change that is worth telling."`
+	AutoAccept  int        `yaml:"auto_accept_nights" min:"1" doc:"After so many nights an open regression is the new normal. When not written, only inferbeat ack says so."`
+	Confirm     bool       `yaml:"confirm" doc:"Run a load, replay or batch that is odd twice more at once, and take the median (true when not written, unless there are repeats)."`
+}
+
+// minEffects are shares, by metric.
+type minEffects struct {
+	TTFTp50           float64 `yaml:"ttft_p50" as:"ratio" min:">0" doc:"5% when not written."`
+	TTFTp99           float64 `yaml:"ttft_p99" as:"ratio" min:">0" doc:"15% when not written."`
+	TPOTp50           float64 `yaml:"tpot_p50" as:"ratio" min:">0" doc:"3% when not written."`
+	TPOTp99           float64 `yaml:"tpot_p99" as:"ratio" min:">0" doc:"15% when not written."`
+	E2Ep50            float64 `yaml:"e2e_p50" as:"ratio" min:">0" doc:"5% when not written."`
+	OutputThroughput  float64 `yaml:"output_throughput" as:"ratio" min:">0" doc:"3% when not written."`
+	RequestThroughput float64 `yaml:"request_throughput" as:"ratio" min:">0" doc:"3% when not written."`
+	Capacity          float64 `yaml:"capacity" as:"ratio" min:">0" doc:"5% when not written."`
+	AcceptLength      float64 `yaml:"spec_accept_length" as:"ratio" min:">0" doc:"2% when not written."`
+	PrefixCacheHits   float64 `yaml:"prefix_cache_hit_ratio" as:"ratio" min:">0" doc:"5% when not written."`
 }
 
 type expect struct {
@@ -309,6 +339,8 @@ var enums = map[string][]string{
 	"kind":              words(probes.Kinds),
 	"arrivals":          words(probes.ArrivalProcesses),
 	"signal":            words(probes.Signals),
+	"sensitivity":       words(probes.Sensitivities),
+	"metric":            words(probes.RegressionMetrics),
 	"compared":          comparedMetrics(),
 }
 

@@ -34,7 +34,7 @@ type Standing struct {
 	State   probes.ChangeState // worse or better
 	Since   time.Time          // first night
 	Nights  int                // that it has lasted
-	Renamed []FactChange
+	Renamed []probes.FactChange
 }
 
 // IncidentCause is what the changes of an incident have in common.
@@ -54,7 +54,7 @@ type Incident struct {
 	Since   time.Time
 	Targets []string
 	Metrics []probes.RegressionMetric
-	Renamed []FactChange
+	Renamed []probes.FactChange
 	// Held says that it is too young to be put down to its members: the surroundings of
 	// all of them are the likelier cause.
 	Held bool

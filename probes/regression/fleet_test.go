@@ -25,7 +25,7 @@ func TestFleetThreshold(t *testing.T) {
 }
 
 func TestIncidents(t *testing.T) {
-	worse := func(target, group string, night, nights int, renamed ...FactChange) Standing {
+	worse := func(target, group string, night, nights int, renamed ...probes.FactChange) Standing {
 		return Standing{
 			Target: target, Groups: []string{group}, Metric: probes.MetricTPOTp50, State: probes.ChangeWorse, Since: day(night), Nights: nights, Renamed: renamed,
 		}
@@ -35,7 +35,7 @@ func TestIncidents(t *testing.T) {
 		return s
 	}
 	tpot := []probes.RegressionMetric{probes.MetricTPOTp50}
-	image := FactChange{"version", "1", "2"}
+	image := probes.FactChange{Name: "version", Before: "1", After: "2"}
 	tests := []struct {
 		name    string
 		open    []Standing
@@ -90,7 +90,7 @@ func TestIncidents(t *testing.T) {
 			open:    []Standing{worse("a", "h", 3, 2, image), worse("b", "h", 3, 2, image), worse("c", "h", 4, 1, image)},
 			members: map[string]int{"h": 3},
 			want: []Incident{{
-				Cause: CauseVersion, State: probes.ChangeWorse, Since: day(3), Targets: []string{"a", "b", "c"}, Metrics: tpot, Renamed: []FactChange{image},
+				Cause: CauseVersion, State: probes.ChangeWorse, Since: day(3), Targets: []string{"a", "b", "c"}, Metrics: tpot, Renamed: []probes.FactChange{image},
 			}},
 		},
 	}

@@ -34,13 +34,8 @@ type News struct {
 	// Effect is the change as a share, positive is worse; Low and High bound it.
 	Effect, Low, High probes.Optional[float64]
 	// Renamed are the facts of the server that differ between Before and Since.
-	Renamed []FactChange
+	Renamed []probes.FactChange
 }
-
-// FactChange is something that the server says about itself and said otherwise before.
-type FactChange struct{ Name, Before, After string }
-
-func (c FactChange) String() string { return c.Name + " " + c.Before + " -> " + c.After }
 
 // Judgement is what the nights of a pair say.
 type Judgement struct {
@@ -188,6 +183,7 @@ func (j *judged) change() probes.Change {
 	}
 	if t.Onset >= 0 {
 		c.Onset = j.nights[t.Onset].At
+		c.Renamed = j.renamedAt(t.Onset)
 	}
 	if sigma, ok := t.Sigma.Get(); ok {
 		c.SmallestStep = probes.Known(math.Expm1(2 * sigma))
@@ -240,8 +236,7 @@ func (j *judged) cause(onset int) []probes.Reason {
 	if onset <= 0 {
 		return nil
 	}
-	changed := renamed(&j.nights[onset-1].Facts, &j.nights[onset].Facts)
-	if len(changed) > 0 {
+	if changed := j.renamedAt(onset); len(changed) > 0 {
 		return []probes.Reason{{Code: probes.ReasonVersionChanged, Text: "between the last night before and the first night of it: " + join(changed)}}
 	}
 	if !j.nights[onset-1].Facts.Known() || !j.nights[onset].Facts.Known() {
@@ -250,7 +245,15 @@ func (j *judged) cause(onset int) []probes.Reason {
 	return []probes.Reason{{Code: probes.ReasonVersionUnchanged, Text: "the server says the same about itself before and after; its surroundings are suspected"}}
 }
 
-func join(changes []FactChange) string {
+// renamedAt are the facts that are not those of the night before.
+func (j *judged) renamedAt(night int) []probes.FactChange {
+	if night <= 0 {
+		return nil
+	}
+	return renamed(&j.nights[night-1].Facts, &j.nights[night].Facts)
+}
+
+func join(changes []probes.FactChange) string {
 	texts := make([]string, len(changes))
 	for i, c := range changes {
 		texts[i] = c.String()
@@ -259,12 +262,12 @@ func join(changes []FactChange) string {
 }
 
 // renamed lists the facts that are known on both sides and differ.
-func renamed(before, after *probes.ServerFacts) []FactChange {
-	var out []FactChange
+func renamed(before, after *probes.ServerFacts) []probes.FactChange {
+	var out []probes.FactChange
 	then := before.All()
 	for _, now := range before.Changed(after) {
 		i := slices.IndexFunc(then, func(f probes.Fact) bool { return f.Name == now.Name })
-		out = append(out, FactChange{now.Name, then[i].Value, now.Value})
+		out = append(out, probes.FactChange{Name: now.Name, Before: then[i].Value, After: now.Value})
 	}
 	return out
 }
@@ -279,7 +282,7 @@ func (j *judged) news() []News {
 		}
 		if e.Since > 0 {
 			n.Before = j.nights[e.Since-1].At
-			n.Renamed = renamed(&j.nights[e.Since-1].Facts, &j.nights[e.Since].Facts)
+			n.Renamed = j.renamedAt(e.Since)
 		}
 		out = append(out, n)
 	}
@@ -303,8 +306,10 @@ func Severity(effect float64) string {
 	case effect >= 0.10:
 		return "major"
 	}
-	return "minor"
+	return minor
 }
+
+const minor = "minor"
 
 func negative(o probes.Optional[float64]) probes.Optional[float64] {
 	if v, ok := o.Get(); ok {

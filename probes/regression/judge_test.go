@@ -248,7 +248,7 @@ func TestJudge(t *testing.T) {
 	if len(got.News) != 1 || n.Kind != Regressed || !n.At.Equal(day(41)) || !n.Since.Equal(day(40)) || !n.Before.Equal(day(39)) {
 		t.Errorf("news = %+v", got.News)
 	}
-	if want := []FactChange{{"version", "0.9.1", "0.9.2"}}; !slices.Equal(n.Renamed, want) {
+	if want := []probes.FactChange{{Name: "version", Before: "0.9.1", After: "0.9.2"}}; !slices.Equal(n.Renamed, want) {
 		t.Errorf("renamed = %v, want %v", n.Renamed, want)
 	}
 }
