@@ -21,8 +21,8 @@ type past interface {
 	Keep(run *probes.Run)
 }
 
-// memory is the past of a daemon without a store: it begins with the process.
-type memory struct {
+// ephemeral is the past of a daemon without a store: it begins with the process.
+type ephemeral struct {
 	mu      sync.Mutex
 	samples map[pairKey][]regression.Sample
 }
@@ -30,17 +30,17 @@ type memory struct {
 // memorable bounds the samples of a pair: a year of nights and more.
 const memorable = 500
 
-func (m *memory) Samples(_ context.Context, target, probe string, since time.Time) ([]regression.Sample, error) {
+func (m *ephemeral) Samples(_ context.Context, target, probe string, since time.Time) ([]regression.Sample, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(m.samples[pairKey{target, probe}]), func(s regression.Sample) bool { return s.At.Before(since) }), nil
 }
 
-func (m *memory) Said(context.Context, string, string) ([]probes.Acknowledgement, error) {
+func (m *ephemeral) Said(context.Context, string, string) ([]probes.Acknowledgement, error) {
 	return nil, nil
 }
 
-func (m *memory) Keep(run *probes.Run) {
+func (m *ephemeral) Keep(run *probes.Run) {
 	s, ok := regression.SampleOf(run)
 	if !ok || !run.Spec.Regression.Enabled {
 		return

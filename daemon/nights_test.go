@@ -36,7 +36,7 @@ func newNightWatch(t *testing.T) *nightWatch {
 	w.spec.Schedule = probes.Schedule{Cron: "0 2 * * *"}
 	w.App = &App{
 		tracker: newTracker(time.Now), config: config.Default(), log: slog.New(slog.NewTextHandler(w.log, nil)),
-		nights: nights{past: &memory{}}, runner: runner,
+		nights: nights{past: &ephemeral{}}, runner: runner,
 	}
 	w.tracker.replace([]config.Pair{{Target: w.target, Spec: w.spec}}, map[pairKey]time.Duration{{"t", "load"}: 24 * time.Hour})
 	return w

@@ -29,9 +29,9 @@ type Class struct {
 // success ratio, whose failures are counted, is not among them.
 var Classes = []Class{
 	{Metric: probes.MetricTTFTp50, Direction: 1, Prior: 0.04, Floor: 0.005, MinEffect: 0.05, of: latency(probes.TTFT, probes.StatP50), applies: timed},
-	{Metric: probes.MetricTTFTp99, Direction: 1, Prior: 0.10, Floor: 0.01, MinEffect: 0.15, Secondary: true, of: latency(probes.TTFT, probes.StatP99), applies: timed},
+	{Metric: probes.MetricTTFTp99, Direction: 1, Prior: 0.10, Floor: 0.01, MinEffect: 0.15, Secondary: true, Optional: true, of: latency(probes.TTFT, probes.StatP99), applies: timed},
 	{Metric: probes.MetricTPOTp50, Direction: 1, Prior: 0.02, Floor: 0.003, MinEffect: 0.03, of: pace(probes.StatP50), applies: timed},
-	{Metric: probes.MetricTPOTp99, Direction: 1, Prior: 0.10, Floor: 0.01, MinEffect: 0.15, Secondary: true, of: pace(probes.StatP99), applies: timed},
+	{Metric: probes.MetricTPOTp99, Direction: 1, Prior: 0.10, Floor: 0.01, MinEffect: 0.15, Secondary: true, Optional: true, of: pace(probes.StatP99), applies: timed},
 	{Metric: probes.MetricE2Ep50, Direction: 1, Prior: 0.03, Floor: 0.005, MinEffect: 0.05, of: latency(probes.E2E, probes.StatP50), applies: timed},
 	{Metric: probes.MetricOutputThroughput, Direction: -1, Prior: 0.02, Floor: 0.003, MinEffect: 0.03,
 		of: func(r *probes.Run) probes.Optional[float64] { return r.Summary.OutputThroughput }, applies: bounded},
