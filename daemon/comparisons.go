@@ -134,7 +134,6 @@ func (t *comparisons) finished(key pairKey, run *probes.Run) {
 		return // it was removed while it ran
 	}
 	bare := withoutRecords(run)
-	bare.Parts = nil
 	state.status.Active, state.status.LastCompletion, state.status.Last = false, t.now(), &bare
 	if run.Result == probes.RunSuccess && sameMeasurement(state.config.Spec, run.Spec) {
 		state.status.Result = &bare

@@ -211,18 +211,13 @@ func breaches(before []probes.Breach, limits []probes.Limit, result *probes.Resu
 	return after
 }
 
-// withoutRecords copies a run without what grows with its requests.
+// withoutRecords copies a run without its parts and what else grows with its requests.
 func withoutRecords(run *probes.Run) probes.Run {
 	bare := *run
-	bare.Records, bare.Warmup = nil, nil
+	bare.Records, bare.Warmup, bare.Parts = nil, nil, nil
 	bare.Steps = slices.Clone(run.Steps)
 	for i := range bare.Steps {
 		bare.Steps[i].Records, bare.Steps[i].Warmup = nil, nil
-	}
-	bare.Parts = slices.Clone(run.Parts)
-	for i := range bare.Parts {
-		part := withoutRecords(bare.Parts[i].Run)
-		bare.Parts[i].Run = &part
 	}
 	return bare
 }
