@@ -39,11 +39,13 @@ quantization, GPU, attention backend, load ...) is compared first. Exit status: 
 type gateFlags struct {
 	margins       []string
 	primary, vary []string
+	comparison    string
 	inconclusive  string
 	json          bool
 }
 
 func (g *gateFlags) define(f *pflag.FlagSet) {
+	f.StringVar(&g.comparison, "comparison", "", "`name` of a comparison of the configuration, which says all the rest")
 	f.StringArrayVar(&g.margins, "margin", nil, "by how much a metric may be worse, as `METRIC=5%`; repeatable. success_ratio and prefix_cache_hit_ratio are in percentage points (default: 5% tpot_p50, throughput and capacity, 10% ttft_p50, e2e_p50 and e2e_p90, 20% p99, 0.5% success_ratio)")
 	f.StringSliceVar(&g.primary, "primary", nil, "`metrics` that decide, with commas; the others are shown (default: ttft_p50, tpot_p50, e2e_p90, success_ratio, and output_throughput unless there is a rate)")
 	f.StringSliceVar(&g.vary, "vary", nil, "controlled `variables` that are meant to differ, with commas: "+strings.Join(compare.Variables(), ", "))
@@ -94,6 +96,9 @@ func gateExit(run *probes.Run, inconclusive string) int {
 // resolveGate turns flags into two targets, what both are asked, and how the second
 // is judged.
 func (o *runFlags) resolveGate(flags *pflag.FlagSet, env []string) (reference, candidate probes.Target, spec probes.Spec, err error) {
+	if o.gate.comparison != "" {
+		return o.comparisonOfConfig(flags, env)
+	}
 	reference, candidate, spec, err = o.resolvePaired(flags, env)
 	var m mistakes
 	if err != nil {
@@ -107,9 +112,52 @@ func (o *runFlags) resolveGate(flags *pflag.FlagSet, env []string) (reference, c
 	case !compare.CanRefuse(o.pairs, primaries):
 		m.add("primary", "%d metrics decide, and %d pairs have error for 5; run more pairs", primaries, o.pairs)
 	}
-	if !slices.Contains([]string{"unknown", "pass", "fail"}, o.gate.inconclusive) {
-		m.add("inconclusive", "%q is none of unknown, pass and fail", o.gate.inconclusive)
+	o.gate.check(&m)
+	return reference, candidate, spec, m.join()
+}
+
+func (g *gateFlags) check(m *mistakes) {
+	if !slices.Contains([]string{"unknown", "pass", "fail"}, g.inconclusive) {
+		m.add("inconclusive", "%q is none of unknown, pass and fail", g.inconclusive)
 	}
+}
+
+// withComparison are the flags that do not change what a configured comparison is.
+var withComparison = []string{"config", "comparison", "inconclusive", "json", "output-file", "output-details", "tag", "disable-tqdm"}
+
+// comparisonOfConfig is a comparison as the daemon would carry it out.
+func (o *runFlags) comparisonOfConfig(flags *pflag.FlagSet, env []string) (reference, candidate probes.Target, spec probes.Spec, err error) {
+	var m mistakes
+	o.gate.check(&m)
+	flags.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(withComparison, f.Name) {
+			m.add(f.Name, "cannot be combined with --comparison; change the configuration")
+		}
+	})
+	if len(o.configFiles) == 0 {
+		m.add("comparison", "chooses from a configuration; name that with --config")
+		return reference, candidate, spec, m.join()
+	}
+	loaded, err := loadConfig(o.configFiles, env, nil)
+	if err != nil {
+		return reference, candidate, spec, append(m, err).join()
+	}
+	var names []string
+	for _, c := range loaded.Comparisons() {
+		names = append(names, c.Spec.Probe)
+		if c.Spec.Probe != o.gate.comparison {
+			continue
+		}
+		spec = c.Spec
+		spec.KeepText = o.outputDetails
+		for _, side := range []struct{ from, to *probes.Target }{{&c.Reference, &reference}, {&c.Candidate, &candidate}} {
+			if *side.to, err = config.ResolveSecrets(*side.from); err != nil {
+				m = append(m, err)
+			}
+		}
+		return reference, candidate, spec, m.join()
+	}
+	m.add("comparison", "the configuration has no comparison %q%s", o.gate.comparison, orSee(config.DidYouMean(o.gate.comparison, names), "it has: "+strings.Join(names, ", ")))
 	return reference, candidate, spec, m.join()
 }
 

@@ -82,6 +82,37 @@ func TestGateExit(t *testing.T) {
 	}
 }
 
+const gateConfig = `
+workloads: {w: {dataset: random, input_tokens: 32, output_tokens: 6, range_ratio: 1, tokenizer: server, cache: cold}}
+targets:
+  - {name: prod, environment: staging, backend: vllm, url: "A", probes: []}
+  - {name: next, environment: staging, backend: vllm, url: "B", probes: []}
+comparisons:
+  - {name: release, a: prod, b: next, workload: w, num_prompts: 2, max_concurrency: 1, pairs: 5, primary: [success_ratio], margins: {success_ratio: 1%}}
+`
+
+func TestGateOfAConfiguredComparison(t *testing.T) {
+	t.Parallel()
+	a, _ := fakeServer(t, nil, nil)
+	b, _ := fakeServer(t, nil, nil)
+	file := writeFile(t, "c.yaml", strings.NewReplacer(`"A"`, a, `"B"`, b).Replace(gateConfig))
+	r := call(t.Context(), nil, "gate", "--config", file, "--comparison", "release")
+	contains(t, "report", r.stdout, "prod (staging)", "next (staging)", "Answer of the gate:                      pass", "success_ratio *")
+	if r.code != exitPass || r.stderr != "" {
+		t.Errorf("exit %d, stderr %q; want 0 and nothing", r.code, r.stderr)
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"--comparison release", "--comparison: chooses from a configuration; name that with --config"},
+		{"--comparison releas --config " + file, `--comparison: the configuration has no comparison "releas", did you mean "release"?`},
+		{"--comparison release --pairs 7 --config " + file, "--pairs: cannot be combined with --comparison; change the configuration"},
+		{"--comparison release --inconclusive x --config " + file, "--inconclusive: "},
+	} {
+		if _, err := resolveGateArgs(strings.Fields(tt.args)...); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.args, err, tt.want)
+		}
+	}
+}
+
 // The sides are a factor of forty apart, which no noise of the host hides.
 func TestGateOnServers(t *testing.T) {
 	t.Parallel()
