@@ -41,7 +41,7 @@ func newObserver(target probes.Target, options backend.Options) (*observer, erro
 	if err != nil {
 		return nil, err
 	}
-	return &observer{client: client, reader: inspect.NewReader(client, target.Backend)}, nil
+	return &observer{client: client, reader: inspect.NewReader(client, target.Backend, target.MetricsURL)}, nil
 }
 
 // look reads everything. What could be read before and not now stays known. fresh

@@ -50,6 +50,11 @@ type Target struct {
 	Path    string // replaces the dialect's request path when not empty
 	Model   string // empty: asked from /v1/models before a run
 	Labels  map[string]string
+	// MetricsURL is where the server's metrics page is, when that is not a path of
+	// BaseURL; it may be printed likewise. The key and headers of the connection go
+	// there only when it is the host and port of BaseURL, or MetricsCredentials says so.
+	MetricsURL         string
+	MetricsCredentials bool
 
 	Connection Connection
 	Timeouts   Timeouts

@@ -28,6 +28,12 @@ func TestFlagEffects(t *testing.T) {
 		{"--base-url http://h:1/p/", func(r *resolved) { r.Target.BaseURL = "http://h:1/p" }},
 		{"--host ::1", func(r *resolved) { r.Target.BaseURL = "http://[::1]:30000" }},
 		{"--port 7", func(r *resolved) { r.Target.BaseURL = "http://127.0.0.1:7" }},
+		{"--base-url http://h:1/p --metrics-url :8002", func(r *resolved) {
+			r.Target.BaseURL, r.Target.MetricsURL = "http://h:1/p", "http://h:8002/metrics"
+		}},
+		{"--metrics-url https://m/x --metrics-credentials", func(r *resolved) {
+			r.Target.MetricsURL, r.Target.MetricsCredentials = "https://m/x", true
+		}},
 		{"--model m", func(r *resolved) { r.Target.Model = "m" }},
 		{"--api-key-file " + key, func(r *resolved) {
 			r.Target.Connection.APIKey, r.Target.Connection.APIKeyFile = "sk-one", key
@@ -310,6 +316,9 @@ func TestFlagMistakes(t *testing.T) {
 		{[]string{"--lora-zipf-alpha", "2"}, "--lora-zipf-alpha: has no effect, --lora-request-distribution is not skewed"},
 		{[]string{"--backend", "trt", "--lora-name", "7", "poet"}, `--lora-name: choose lora adapter "poet": this server knows adapters by number, its lora_task_id`},
 		{[]string{"--seed", "1", "stray", "--lora-name", "a"}, `argument 3 belongs to no flag: options are written --name value, and a value with spaces in quotes; see 'inferbeat run --help'`},
+		{[]string{"--metrics-credentials"}, "--metrics-credentials: has no effect without --metrics-url"},
+		{[]string{"--metrics-url", "http://u:SECRET@h"}, "--metrics-url: must not hold a user, a password, a query or a fragment: send credentials with --api-key-file or --header"},
+		{[]string{"--metrics-url", ":8002", "--base-url", "http://h?SECRET"}, "--base-url: must not hold a query or a fragment"},
 		{[]string{"--target", "a", "--probe", "b"}, "--target: chooses from a configuration; name that with --config\n--probe: chooses from a configuration; name that with --config"},
 		{[]string{"--connection", "nope", "--base-url", "http://h?key=SECRET", "--request-rate", "x", "--random-input-len", "0", "--burstiness", "-1", "--max-concurrency", "-1", "--header", "z"},
 			"--base-url: must not hold a query or a fragment\n--connection: \"nope\" is neither reuse nor new\n--header: number 1 is not of the form K=V\n--random-input-len: 0 is not a length, it must be at least 1\n--request-rate: \"x\" is neither a number nor inf\n--burstiness: -1 must be above 0\n--max-concurrency: must not be negative, is -1"},

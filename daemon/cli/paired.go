@@ -32,12 +32,14 @@ status 3 when they were measured too, 2 for sides that cannot be compared.`,
 
 // against are the flags of the reference; what they leave out is as for the target.
 type against struct {
-	target, baseURL, backend, model, apiKeyFile string
-	headers                                     []string
+	target, baseURL, metricsURL, backend, model, apiKeyFile string
+
+	headers []string
 }
 
 func (a *against) define(f *pflag.FlagSet) {
 	f.StringVar(&a.baseURL, "against-base-url", "", "server `URL` of the reference")
+	f.StringVar(&a.metricsURL, "against-metrics-url", "", "`URL` of its metrics page, as --metrics-url")
 	f.StringVar(&a.backend, "against-backend", "", "`name` of its wire dialect (default: --backend)")
 	f.StringVar(&a.model, "against-model", "", "`name` of its model (default: the first of its /v1/models)")
 	f.StringVar(&a.apiKeyFile, "against-api-key-file", "", "`file` with its bearer key (default: environment OPENAI_API_KEY); the target's key is not sent to it")
@@ -99,6 +101,7 @@ func (o *runFlags) buildReference(m *mistakes, env []string) probes.Target {
 	a, side := &o.against, *o
 	side.changed = func(flag string) bool { return o.changed("against-" + flag) }
 	side.baseURL, side.model, side.apiKeyFile, side.headers = a.baseURL, a.model, a.apiKeyFile, a.headers
+	side.metricsURL, side.metricsKey = a.metricsURL, o.metricsKey && a.metricsURL != ""
 	if a.backend != "" {
 		side.backend = a.backend
 	}

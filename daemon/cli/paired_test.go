@@ -24,17 +24,18 @@ func TestPairedFlags(t *testing.T) {
 	key := writeFile(t, "key", "of the reference\n")
 	a, b, spec, err := resolvePairedArgs([]string{"OPENAI_API_KEY=everyone's"}, "--base-url", "http://b:1", "--backend", "vllm", "--model", "mb", "--header", "X-B=1",
 		"--against-base-url", "http://a:1", "--against-backend", "vllm-chat", "--against-model", "ma", "--against-api-key-file", key, "--against-header", "X-A=2",
+		"--metrics-url", ":2", "--against-metrics-url", ":3/m",
 		"--pairs", "7", "--num-prompts", "9")
 	if err != nil {
 		t.Fatal(err)
 	}
-	type side struct{ Name, URL, Backend, Model, Key, XA, XB string }
+	type side struct{ Name, URL, Metrics, Backend, Model, Key, XA, XB string }
 	of := func(t probes.Target) side {
 		c := &t.Connection
-		return side{t.Name, t.BaseURL, t.Backend, t.Model, c.APIKey.Reveal(), c.Headers["X-A"].Reveal(), c.Headers["X-B"].Reveal()}
+		return side{t.Name, t.BaseURL, t.MetricsURL, t.Backend, t.Model, c.APIKey.Reveal(), c.Headers["X-A"].Reveal(), c.Headers["X-B"].Reveal()}
 	}
-	same(t, "reference", of(a), side{"reference", "http://a:1", "vllm-chat", "ma", "of the reference", "2", ""})
-	same(t, "candidate", of(b), side{"candidate", "http://b:1", "vllm", "mb", "everyone's", "", "1"})
+	same(t, "reference", of(a), side{"reference", "http://a:1", "http://a:3/m", "vllm-chat", "ma", "of the reference", "2", ""})
+	same(t, "candidate", of(b), side{"candidate", "http://b:1", "http://b:2/metrics", "vllm", "mb", "everyone's", "", "1"})
 	if spec.Kind != probes.Paired || spec.Pairs != 7 || spec.Requests != 9 || spec.MostRequests() != 2*7*9 {
 		t.Errorf("kind %s, %d pairs of %d requests, %d in all; want paired, 7, 9, 126", spec.Kind, spec.Pairs, spec.Requests, spec.MostRequests())
 	}

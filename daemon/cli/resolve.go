@@ -153,6 +153,7 @@ func (o *runFlags) buildTarget(m *mistakes, env []string) probes.Target {
 		m.add("backend", "%s", strings.TrimPrefix(err.Error(), fmt.Sprintf("use backend %q: ", o.backend)))
 	}
 	t.BaseURL = o.resolveBaseURL(m)
+	t.MetricsURL, t.MetricsCredentials = o.resolveMetricsURL(m, t.BaseURL), o.metricsKey
 	t.Connection.Policy = probes.ConnectionPolicy(o.connection)
 	if t.Connection.Policy != probes.ConnectionReuse && t.Connection.Policy != probes.ConnectionNew {
 		m.add("connection", "%q is neither reuse nor new", o.connection)
@@ -197,6 +198,20 @@ func (o *runFlags) resolveBaseURL(m *mistakes) string {
 		m.add("host", "%s", strings.TrimPrefix(err.Error(), "build base url: "))
 	}
 	return base
+}
+
+func (o *runFlags) resolveMetricsURL(m *mistakes, base string) string {
+	switch {
+	case o.metricsURL == "" && o.metricsKey:
+		m.add("metrics-credentials", "has no effect without --metrics-url")
+	case o.metricsURL != "" && (base != "" || o.metricsURL[0] != ':'): // a base that is wrong is told already
+		u, err := config.MetricsURL(base, o.metricsURL)
+		if err != nil {
+			m.add("metrics-url", "%s", inFlags.Replace(err.Error()))
+		}
+		return u
+	}
+	return ""
 }
 
 // parseHeaders reads K=V. The texts may be secrets and are not repeated.

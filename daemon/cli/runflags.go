@@ -22,6 +22,8 @@ type runFlags struct {
 	target, probe    string
 	backend          string
 	baseURL, host    string
+	metricsURL       string
+	metricsKey       bool
 	port             int
 	model            string
 	apiKeyFile       string
@@ -194,6 +196,8 @@ func (o *runFlags) defineTarget(f *pflag.FlagSet) {
 	f.StringVar(&o.baseURL, "base-url", "", "server `URL`, with a prefix if it has one")
 	f.StringVar(&o.host, "host", "127.0.0.1", "server `host`, when there is no --base-url")
 	f.IntVar(&o.port, "port", 0, "server port, when there is no --base-url (default: the backend's)")
+	f.StringVar(&o.metricsURL, "metrics-url", "", "`URL` of the server's metrics page, where that is not on the server's own port; or :port[/path] on its host, as in :8002 for Triton")
+	f.BoolVar(&o.metricsKey, "metrics-credentials", false, "send key and headers to --metrics-url although it is another host or port than the server")
 	f.StringVar(&o.model, "model", "", "`name` of the model (default: the first of /v1/models)")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`file` with the bearer key (default: environment OPENAI_API_KEY)")
 	f.StringArrayVar(&o.headers, "header", nil, "extra request header `K=V`; repeatable")

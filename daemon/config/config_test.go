@@ -150,6 +150,8 @@ targets:
     environment: lab
     backend: vllm
     url: "https://[2001:db8::5]:8000/v1/"
+    metrics_url: ":8002"
+    metrics_credentials: true
     path: /completions
     model: llama
     api_key: ${KEY}
@@ -172,7 +174,8 @@ environments:
 	want := Pair{
 		Target: probes.Target{
 			Name: "t", Pool: "llama", Environment: probes.Staging, Site: "lab", Backend: "vllm",
-			BaseURL: "https://[2001:db8::5]:8000/v1", Path: "/completions", Model: "llama", Labels: map[string]string{"gpu": "h100"},
+			BaseURL: "https://[2001:db8::5]:8000/v1", Path: "/completions", Model: "llama",
+			MetricsURL: "https://[2001:db8::5]:8002/metrics", MetricsCredentials: true, Labels: map[string]string{"gpu": "h100"},
 			Connection: probes.Connection{
 				Policy: probes.ConnectionNew, Protocol: probes.HTTP2, FollowRedirects: true, Proxy: "http://proxy:3128", APIKey: "sk-1",
 				TLS:     probes.TLS{CAFile: here, CertFile: here, KeyFile: here, ServerName: "llm.example.test", InsecureSkipVerify: true},
@@ -879,6 +882,33 @@ func TestAdapters(t *testing.T) {
 			if d := cmp.Diff(tt.want, w.Adapters); d != "" || w.Sampling.LoRA != tt.one {
 				t.Errorf("%s: one %q, want %q; several (-want +got):\n%s", tt.keys, w.Sampling.LoRA, tt.one, d)
 			}
+		}
+	}
+}
+
+func TestMetricsURL(t *testing.T) {
+	for _, tt := range []struct{ base, text, want, problem string }{
+		{"http://h:8000/v1", ":8002", "http://h:8002/metrics", ""},
+		{"http://h:8000", ":9000/", "http://h:9000/metrics", ""},
+		{"https://h", ":8443/prometheus/metrics", "https://h:8443/prometheus/metrics", ""},
+		{"http://[::1]:8000", ":8002/metrics", "http://[::1]:8002/metrics", ""},
+		{"http://[fe80::1%25eth0]:8000", ":8002", "http://[fe80::1%25eth0]:8002/metrics", ""},
+		{"http://h:8000", "http://other:8002", "http://other:8002/metrics", ""},
+		{"unix:///run/s.sock", "http://127.0.0.1:8002/m/", "http://127.0.0.1:8002/m", ""},
+		{"unix:///run/s.sock", ":8002", "", "names a port of a host that url does not have: write a whole URL"},
+		{"http://h", ":800200", "", "needs a port from 1 to 65535 after the colon"},
+		{"http://h", ":", "", "needs a port from 1 to 65535 after the colon"},
+		{"http://h", ":8002/m?token=SECRET", "", "must not hold a user, a password, a query or a fragment: send credentials with api_key_file or headers"},
+		{"http://h", "http://u:SECRET@h:8002", "", "must not hold a user, a password, a query or a fragment: send credentials with api_key_file or headers"},
+		{"http://h", "/metrics", "", "must start with http:// or https://"},
+	} {
+		got, err := MetricsURL(tt.base, tt.text)
+		problem := ""
+		if err != nil {
+			problem = err.Error()
+		}
+		if got != tt.want || problem != tt.problem {
+			t.Errorf("MetricsURL(%q, %q) = %q, %q; want %q, %q", tt.base, tt.text, got, problem, tt.want, tt.problem)
 		}
 	}
 }

@@ -275,6 +275,8 @@ type target struct {
 	Environment     string                   `yaml:"environment" default:"production" doc:"Name of an environment; the strictest one when not written."`
 	Backend         string                   `yaml:"backend" doc:"Required: wire dialect, named as in bench_serving."`
 	URL             string                   `yaml:"url" as:"url" doc:"Required: scheme://host[:port][/prefix] or unix:///path/of.sock[:/prefix], without user, password, query or fragment."`
+	MetricsURL      string                   `yaml:"metrics_url" as:"url" doc:"The server's metrics page, where that is not on url: a whole URL, or :port[/path] on the host of url, as in :8002 for Triton and :9000 for the exporter of TGI. /metrics when there is no path."`
+	MetricsKey      bool                     `yaml:"metrics_credentials" default:"false" doc:"Send the key and the headers to metrics_url although it is another host or port than url. The server's own always gets them."`
 	Path            string                   `yaml:"path" doc:"Request path in place of the backend's."`
 	Model           string                   `yaml:"model" doc:"Model to ask for; asked from /v1/models when not written."`
 	APIKey          probes.Secret            `yaml:"api_key" doc:"Sent as bearer token. Better api_key_file or ${NAME}."`

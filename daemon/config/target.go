@@ -25,8 +25,9 @@ func (b *builder) target(name string, t *target) {
 			Policy: probes.ConnectionPolicy(t.Connection), Protocol: probes.Protocol(t.Protocol), FollowRedirects: t.FollowRedirects, Proxy: t.Proxy,
 			TLS: probes.TLS(t.TLS), APIKey: t.APIKey, APIKeyFile: t.APIKeyFile, Headers: t.Headers,
 		},
-		Timeouts: probes.Timeouts(t.Timeouts),
+		Timeouts: probes.Timeouts(t.Timeouts), MetricsCredentials: t.MetricsKey,
 	}
+	out.MetricsURL = b.metricsURL(path, t)
 	if b.required(path, "backend", t.Backend != "") && b.checks.Backend != nil {
 		if err := b.checks.Backend(t.Backend); err != nil {
 			b.report(path+".backend", "%v", err)
@@ -64,6 +65,42 @@ func (b *builder) baseURL(path string, t *target) string {
 	}
 	t.URL = u
 	return u
+}
+
+func (b *builder) metricsURL(path string, t *target) string {
+	if t.MetricsURL == "" {
+		if t.MetricsKey {
+			b.report(path+".metrics_credentials", "has no effect without metrics_url")
+		}
+		return ""
+	}
+	u, err := MetricsURL(t.URL, t.MetricsURL)
+	if err != nil {
+		b.report(path+".metrics_url", "%v", err)
+	}
+	return u
+}
+
+// MetricsURL is the address of a server's metrics page: text is a URL, or :port[/path]
+// on the host of the server's base URL. Its errors hold no part of either.
+func MetricsURL(base, text string) (string, error) {
+	if port, ok := strings.CutPrefix(text, ":"); ok {
+		u, err := url.Parse(base)
+		if err != nil || u.Hostname() == "" {
+			return "", errors.New("names a port of a host that url does not have: write a whole URL")
+		}
+		port, path, _ := strings.Cut(port, "/")
+		u.Host, u.Path, u.RawPath = strings.TrimSuffix(u.Host, ":"+u.Port())+":"+port, "", ""
+		text = u.String() + "/" + path
+	}
+	clean, err := parseURL(text)
+	if err != nil {
+		return "", err
+	}
+	if u, err := url.Parse(clean); err == nil && u.Path == "" {
+		clean += "/metrics"
+	}
+	return clean, nil
 }
 
 // parseURL accepts scheme://host[:port][/prefix] and takes trailing slashes off.
@@ -120,7 +157,7 @@ func (b *builder) labels(path string, t *target) map[string]string {
 
 func (b *builder) tls(path string, t *target) {
 	o, at := t.TLS, path+".tls"
-	if o != (tlsOptions{}) && strings.HasPrefix(t.URL, "http:") {
+	if o != (tlsOptions{}) && strings.HasPrefix(t.URL, "http:") && !strings.HasPrefix(t.MetricsURL, "https:") {
 		b.report(at, "has no effect: the url is not https")
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") && b.sound(at) {

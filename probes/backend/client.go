@@ -25,11 +25,13 @@ type Options struct {
 
 // Client sends requests to one target. It may be used from many goroutines.
 type Client struct {
-	target  probes.Target
-	d       *dialect
-	header  http.Header
-	secrets []string
-	wire    *wire.Client
+	target probes.Target
+	d      *dialect
+	header http.Header
+	// anonymous are the headers for a host that is to know no secret.
+	anonymous http.Header
+	secrets   []string
+	wire      *wire.Client
 	// streamURL and wholeURL take requests for either kind of answer.
 	streamURL, wholeURL string
 
@@ -96,6 +98,7 @@ func (c *Client) setHeader(conn probes.Connection, userAgent string) {
 		c.header.Set(name, value)
 	}
 	c.header.Set("User-Agent", userAgent)
+	c.anonymous = http.Header{"User-Agent": {userAgent}, "X-Inferbeat-Probe": {"1"}}
 	if key := conn.APIKey.Reveal(); key != "" {
 		if c.d.keyHeader != "" {
 			c.header.Set(c.d.keyHeader, key)

@@ -102,7 +102,8 @@ func (t *tokenID) UnmarshalJSON(b []byte) error {
 // any request, within 30 s. It answers whatever the status is; an error says that there
 // was no answer, or none that ends within maxBytes. Redirects are followed as the
 // target's options say, but never to another host. The path may have a query; it lies
-// beside /v1 of the base URL unless it starts with it.
+// beside /v1 of the base URL unless it starts with it. It may also be the target's
+// MetricsURL, whose host gets neither headers nor key unless it is the target's own.
 func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (status int, header http.Header, body []byte, err error) {
 	resp, body, err := c.converse(ctx, http.MethodGet, path, nil, maxBytes)
 	if resp == nil {
@@ -146,11 +147,11 @@ func (c *Client) call(ctx context.Context, method, path string, body, reply any)
 func (c *Client) converse(ctx context.Context, method, path string, question []byte, limit int64) (*wire.Response, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)
 	defer cancel()
-	url, err := engineURL(c.target.BaseURL, path)
+	url, header, err := c.address(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	req := &wire.Request{Method: method, URL: url, Header: c.header.Clone(), Body: question, SameHost: true}
+	req := &wire.Request{Method: method, URL: url, Header: header.Clone(), Body: question, SameHost: true}
 	req.Header.Set("Accept", "*/*")
 	resp, err := c.wire.Do(ctx, probes.NewClock(), req)
 	if err != nil {
@@ -166,6 +167,18 @@ func (c *Client) converse(ctx context.Context, method, path string, question []b
 		return resp, body[:limit], fmt.Errorf("read answer: larger than %d bytes", limit)
 	}
 	return resp, body, nil
+}
+
+// address is the URL of a path, and the headers that its host may see.
+func (c *Client) address(path string) (url string, header http.Header, err error) {
+	if path == "" || path != c.target.MetricsURL {
+		url, err = engineURL(c.target.BaseURL, path)
+		return url, c.header, err
+	}
+	if c.target.MetricsCredentials || sameOrigin(path, c.target.BaseURL) {
+		return path, c.header, nil
+	}
+	return path, c.anonymous, nil
 }
 
 // cleaned is an error whose text holds no secret and whose chain is kept.

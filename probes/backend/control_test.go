@@ -287,3 +287,64 @@ func TestFlushCache(t *testing.T) {
 		t.Errorf("FlushCache of openai = %v with %d connections", err, s.conns)
 	}
 }
+
+// The key and the user's headers are for the target's own host and port. Another one
+// that has the metrics learns them only when that is asked for.
+func TestMetricsPageKeepsSecrets(t *testing.T) {
+	const base = "http://10.0.0.1:8000/v1"
+	for _, tt := range []struct {
+		page   string
+		asked  bool
+		secret bool
+	}{
+		{"http://10.0.0.1:8000/other/metrics", false, true},
+		{"http://10.0.0.1:8002/metrics", false, false},
+		{"http://10.0.0.1:8002/metrics", true, true},
+		{"http://10.0.0.2:8000/metrics", false, false},
+		{"http://10.0.0.1/metrics", false, false},
+	} {
+		s := &server{reply: map[string]timeline{"/metrics": answer(200, 0, "text/plain", "m 1"), "/other/metrics": answer(200, 0, "text/plain", "m 1"), "/http://10.0.0.9/metrics": answer(404, 0, "", "")}}
+		tg := target("vllm")
+		tg.BaseURL, tg.MetricsURL, tg.MetricsCredentials = base, tt.page, tt.asked
+		tg.Connection.APIKey, tg.Connection.Headers = "sk-KEYSECRET-7f", map[string]probes.Secret{"X-Route": "blue"}
+		c := newClient(t, tg, s)
+		if _, _, body, err := c.Get(t.Context(), tt.page, 100); err != nil || string(body) != "m 1" {
+			t.Errorf("%s: got %q, %v", tt.page, body, err)
+			continue
+		}
+		h := s.seen[0].Header
+		if got := h.Get("Authorization") != "" || h.Get("X-Route") != ""; got != tt.secret {
+			t.Errorf("%s, asked %v: sends %v, want secrets: %v", tt.page, tt.asked, h, tt.secret)
+		}
+		if h.Get("X-Inferbeat-Probe") != "1" || h.Get("User-Agent") == "" || h.Get("Accept") != "*/*" {
+			t.Errorf("%s: says not what it is: %v", tt.page, h)
+		}
+		if host := strings.Split(strings.TrimPrefix(tt.page, "http://"), "/")[0]; s.seen[0].Host != host {
+			t.Errorf("%s: asks host %s", tt.page, s.seen[0].Host)
+		}
+		// No other URL is ever asked, whatever the path looks like.
+		c.Get(t.Context(), "http://10.0.0.9/metrics", 100)
+		if got := s.seen[1].Host; got != "10.0.0.1:8000" {
+			t.Errorf("a URL in place of a path went to %s", got)
+		}
+	}
+}
+
+func TestSameOrigin(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"http://h/metrics", "http://H:80/v1", true},
+		{"https://h/metrics", "https://h:443", true},
+		{"https://h/metrics", "http://h", false},
+		{"http://h:1/metrics", "http://h:2", false},
+		{"http://[::1]:8000/m", "http://[::1]:8000", true},
+		{"http://h/m", "unix:///run/s.sock", false},
+		{"", "", false},
+	} {
+		if got := sameOrigin(tt.a, tt.b); got != tt.want {
+			t.Errorf("sameOrigin(%q, %q) = %v, want %v", tt.a, tt.b, got, tt.want)
+		}
+	}
+}

@@ -152,6 +152,24 @@ func splitBase(base string) (server, prefix string, err error) {
 	return scheme + "://" + rest, prefix, nil
 }
 
+// sameOrigin reports whether two URLs have scheme, host and port in common.
+func sameOrigin(a, b string) bool {
+	one, err := url.Parse(a)
+	other, failed := url.Parse(b)
+	return err == nil && failed == nil && one.Scheme == other.Scheme && one.Host != "" &&
+		strings.EqualFold(one.Hostname(), other.Hostname()) && portOf(one) == portOf(other)
+}
+
+func portOf(u *url.URL) string {
+	if u.Port() == "" && u.Scheme == "https" {
+		return "443"
+	}
+	if u.Port() == "" {
+		return "80"
+	}
+	return u.Port()
+}
+
 // engineURL joins a path of the engine's own API, which lies beside /v1 and not
 // below it.
 func engineURL(base, path string) (string, error) {

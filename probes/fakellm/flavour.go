@@ -19,9 +19,11 @@ type flavour struct {
 	// metrics writes the Prometheus page; the caller holds the lock. Nil where the
 	// engine has none.
 	metrics     func(e *Engine, p *page)
-	metricsPath string     // default /metrics
-	buckets     [3]buckets // of TTFT, ITL and E2E
-	logsSteps   bool       // keeps what each step did until somebody reads it
+	metricsPath string // default /metrics
+	// metricsApart: the page is on another port only; see [Engine.MetricsHandler].
+	metricsApart bool
+	buckets      [3]buckets // of TTFT, ITL and E2E
+	logsSteps    bool       // keeps what each step did until somebody reads it
 
 	guards func(path string) bool // paths that need the key; nil is all
 	// keyOf reads the key that a request carries; nil reads a bearer token.

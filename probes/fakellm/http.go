@@ -18,10 +18,20 @@ func (e *Engine) Handler() http.Handler {
 	for pattern, page := range e.flavour.pages {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { page(e, w, r) })
 	}
-	if e.flavour.metrics != nil {
+	if e.flavour.metrics != nil && !e.flavour.metricsApart {
 		mux.HandleFunc("GET "+cmp.Or(e.flavour.metricsPath, "/metrics"), e.metrics)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.gate(mux, w, r) })
+}
+
+// MetricsHandler serves the metrics page on a port of its own, without a key, as
+// Triton and the exporter of TGI do.
+func (e *Engine) MetricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	if e.flavour.metrics != nil {
+		mux.HandleFunc("GET /metrics", e.metrics)
+	}
+	return mux
 }
 
 // gate checks key and content type, and answers for unknown routes.

@@ -2,6 +2,7 @@ package fakellm
 
 import (
 	"encoding/json"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func scrapeAt(t *testing.T, r *rig, path string) (map[string]float64, map[string
 	if path == "" {
 		path = "/metrics"
 	}
-	got := r.get(path)
+	got := r.metrics(path)
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(got.raw))
 	if err != nil {
@@ -48,6 +49,16 @@ func scrapeAt(t *testing.T, r *rig, path string) (map[string]float64, map[string
 		}
 	}
 	return sums, families
+}
+
+// metrics reads the page where the engine has it.
+func (r *rig) metrics(path string) reply {
+	if !r.engine.flavour.metricsApart {
+		return r.get(path)
+	}
+	w := httptest.NewRecorder()
+	r.engine.MetricsHandler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	return reply{status: w.Code, raw: w.Body.String()}
 }
 
 // load sends a mixture through the engine: two turns of equal prompts, one

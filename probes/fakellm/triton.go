@@ -8,8 +8,7 @@ import (
 )
 
 // triton is TensorRT-LLM behind Triton: streams end with the body, errors are
-// bare strings. Its metrics page, on a port of its own in the real one, is here
-// on the same.
+// bare strings. Its metrics page is on a port of its own.
 var triton = flavour{
 	version: "2.60.0",
 	adapter: tritonAdapter,
@@ -27,11 +26,12 @@ var triton = flavour{
 		"GET /v2/models/{model}/ready":  healthy,
 		"GET /v2/models/{model}/config": (*Engine).tritonConfig,
 	},
-	metrics: (*Engine).tritonMetrics,
-	buckets: vllm.buckets,
-	guards:  func(string) bool { return false }, // there are no keys
-	failure: func(dst []byte, _ *route, bad refusal) []byte { return bareError(dst, bad) },
-	report:  tritonReport,
+	metrics:      (*Engine).tritonMetrics,
+	metricsApart: true,
+	buckets:      vllm.buckets,
+	guards:       func(string) bool { return false }, // there are no keys
+	failure:      func(dst []byte, _ *route, bad refusal) []byte { return bareError(dst, bad) },
+	report:       tritonReport,
 	lost: func(w http.ResponseWriter, status int) {
 		writeJSON(w, status, bareError(nil, refusal{message: http.StatusText(status)}))
 	},

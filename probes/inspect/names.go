@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -72,7 +73,7 @@ func histogram(into map[string][]meaning, name string, sum, count quantity, rank
 // passes the pages of the engines behind it on.
 var prefixes = []struct{ text, engine string }{
 	{"sglang", SGLang}, {"vllm", VLLM}, {"lmdeploy", LMDeploy}, {"trtllm", TRTLLM},
-	{"tgi", TGI}, {"llamacpp", LlamaCPP}, {"dynamo_frontend", Dynamo},
+	{"tgi", TGI}, {"llamacpp", LlamaCPP}, {"dynamo_frontend", Dynamo}, {"nv", Triton},
 }
 
 // names is the table of all names, by engine. A counter is listed without its
@@ -170,6 +171,26 @@ var names = map[string]map[string][]meaning{
 		"queued_requests":   {quantity: waiting},
 		"requests":          {quantity: requests},
 	}, means{"time_to_first_token_seconds", "inter_token_latency_seconds"}),
+	Triton: table(map[string]meaning{
+		"trt_llm_request_metrics:scheduled":       {quantity: running},
+		"trt_llm_request_metrics:waiting":         {quantity: waiting},
+		"trt_llm_kv_cache_block_metrics:fraction": {quantity: kvUsage},
+		"inference_request_success":               {quantity: requests},
+	}, means{}),
+}
+
+// fullName is a metric's name for the table. The TensorRT-LLM backend of Triton has one
+// name for many quantities, which a label tells apart: its value ends the name here.
+func fullName(name, labels []byte) []byte {
+	if !bytes.HasPrefix(name, []byte("nv_trt_llm_")) {
+		return name
+	}
+	eachLabel(labels, func(label, value []byte) {
+		if bytes.HasSuffix(label, []byte("_type")) {
+			name = append(append(slices.Clip(name), ':'), value...)
+		}
+	})
+	return name
 }
 
 // means are histograms in seconds: that of TTFT (may be empty), then those of the

@@ -10,7 +10,8 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
-// Getter fetches a path of a target. It must return soon after ctx has ended.
+// Getter fetches a path of a target, or the page that a [Reader] was made with. It must
+// return soon after ctx has ended.
 type Getter interface {
 	Get(ctx context.Context, path string, maxBytes int64) (status int, header http.Header, body []byte, err error)
 }
@@ -29,11 +30,16 @@ const (
 type Reader struct {
 	get    Getter
 	hint   string // the engine that the target's dialect belongs to; may be empty
+	page   string // see NewReader
 	source *source
 }
 
 // NewReader makes a reader for a target of a backend, as bench_serving names them.
-func NewReader(get Getter, backend string) *Reader { return &Reader{get: get, hint: engineOf(backend)} }
+// page is the URL of the target's metrics page, when that is not where the engine has
+// it; no other source is looked for then, because it would hide that this one fails.
+func NewReader(get Getter, backend, page string) *Reader {
+	return &Reader{get: get, hint: engineOf(backend), page: page}
+}
 
 // engineOf is empty for dialects that many engines speak.
 func engineOf(backend string) string {
@@ -61,7 +67,7 @@ type source struct {
 
 // sources lists where an engine shows its load, the best first. TensorRT-LLM has
 // other things under /metrics, which vanish when they are read; Triton's page is
-// on a port of its own.
+// on a port of its own, which only the user knows.
 func sources(engine string) []source {
 	page := source{"/metrics", parsePage}
 	switch engine {
@@ -107,7 +113,11 @@ func (r *Reader) Sample(ctx context.Context) Sample {
 
 func (r *Reader) find(ctx context.Context, engine string) Sample {
 	r.source = nil
-	for _, s := range sources(engine) {
+	candidates := sources(engine)
+	if r.page != "" {
+		candidates = []source{{r.page, parsePage}}
+	}
+	for _, s := range candidates {
 		if sample := r.sample(ctx, &s); sample.Readable() {
 			r.source = &s
 			return sample

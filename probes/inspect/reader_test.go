@@ -126,7 +126,7 @@ func TestFacts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			server := &pages{bodies: tt.bodies}
-			got, _ := NewReader(server, tt.backend).Read(t.Context(), tt.model)
+			got, _ := NewReader(server, tt.backend, "").Read(t.Context(), tt.model)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("facts (-want +got):\n%s", diff)
 			}
@@ -164,7 +164,7 @@ func TestSourcesOfSamples(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			server := &pages{bodies: tt.bodies}
-			reader := NewReader(server, tt.backend)
+			reader := NewReader(server, tt.backend, "")
 			_, got := reader.Read(t.Context(), "")
 			if diff := cmp.Diff(tt.want, got, sampleDiff); diff != "" {
 				t.Errorf("Read's sample (-want +got):\n%s", diff)
@@ -190,7 +190,7 @@ func TestSecretsStayBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts, sample := NewReader(handled{engine.Handler(), key}, "sglang").Read(t.Context(), "")
+	facts, sample := NewReader(handled{engine.Handler(), key}, "sglang", "").Read(t.Context(), "")
 	if facts.Weights != "https://hub.example/m" || facts.Version != "0.5.9" || facts.DType != "bfloat16" {
 		t.Errorf("facts %+v: want those of a server that answered", facts)
 	}
@@ -225,7 +225,7 @@ func TestUnreachable(t *testing.T) {
 		}
 		return errors.New("refused")
 	})
-	facts, sample := NewReader(hanging, "vllm").Read(t.Context(), "m")
+	facts, sample := NewReader(hanging, "vllm", "").Read(t.Context(), "m")
 	if facts != (probes.ServerFacts{Engine: VLLM}) || sample.Readable() || calls == 0 {
 		t.Errorf("facts %+v, readable %v after %d calls; want nothing but the dialect's engine", facts, sample.Readable(), calls)
 	}
@@ -254,12 +254,17 @@ func TestSimulatedPagesHaveNoUnreadName(t *testing.T) {
 	for engine, want := range map[string][]quantity{
 		fakellm.SGLang: {requests, generated, verifySteps, queriedTokens, hitTokens, ttftSum, ttftCount, tpotSum, tpotCount},
 		fakellm.VLLM:   {requests, generated, drafts, draftTokens, accepted, queriedTokens, hitTokens, preemptions, ttftSum, ttftCount, tpotSum, tpotCount},
+		fakellm.Triton: {requests},
 	} {
 		e, err := fakellm.New(fakellm.Config{Engine: engine, Speculation: fakellm.Speculation{DraftTokens: 3, AcceptLength: 2.8}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, sample := NewReader(handled{e.Handler(), ""}, engine).Read(t.Context(), "")
+		where, page := handled{e.Handler(), ""}, ""
+		if engine == fakellm.Triton { // has it on a port of its own
+			where, page = handled{e.MetricsHandler(), ""}, "http://h:8002/metrics"
+		}
+		_, sample := NewReader(where, engine, page).Read(t.Context(), "")
 		var got []quantity
 		for q, v := range sample.counters {
 			if v.IsKnown() {
@@ -270,5 +275,47 @@ func TestSimulatedPagesHaveNoUnreadName(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: counters (-want +got):\n%s", engine, diff)
 		}
+	}
+}
+
+// The page that was named is the only one that is asked, wherever the engine has its own.
+func TestNamedPage(t *testing.T) {
+	const page = "http://h:9000/metrics"
+	for _, backend := range []string{"tgi", "trt", "sglang", "openai", "trtllm-serve"} {
+		server := &pages{bodies: map[string]string{page: "tgi_queue_size 3\n", "/metrics": "tgi_queue_size 5\n", "/prometheus/metrics": "tgi_queue_size 7\n"}}
+		reader := NewReader(server, backend, page)
+		_, sample := reader.Read(t.Context(), "m")
+		again := reader.Sample(t.Context())
+		if sample.Waiting != known(3.0) || again.Waiting != known(3.0) || sample.Engine != TGI {
+			t.Errorf("%s: queue %v of %q, then %v; want 3 of the page", backend, sample.Waiting, sample.Engine, again.Waiting)
+		}
+		if slices.Contains(server.asked, "/metrics") || slices.Contains(server.asked, "/prometheus/metrics") {
+			t.Errorf("%s: asked %q", backend, server.asked)
+		}
+	}
+	server := &pages{bodies: map[string]string{"/metrics": "tgi_queue_size 5\n"}}
+	if _, sample := NewReader(server, "tgi", page).Read(t.Context(), "m"); sample.Readable() {
+		t.Errorf("a sample of %q although its page is not there", sample.Engine)
+	}
+}
+
+// A request of an ensemble is counted by each of its models, and is one request.
+func TestTritonPage(t *testing.T) {
+	s := parsePage([]byte(`nv_inference_request_success{model="ensemble",version="1"} 40
+nv_inference_request_success{model="preprocessing",version="1"} 41
+nv_inference_request_success{model="tensorrt_llm",version="1"} 40
+nv_inference_request_success{model="postprocessing",version="1"} 40
+nv_inference_request_failure{model="ensemble",reason="OTHER",version="1"} 2
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="waiting",version="1"} 3
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="context",version="1"} 1
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="scheduled",version="1"} 4
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="max",version="1"} 512
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="active",version="1"} 7
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction",model="tensorrt_llm",version="1"} 0.6
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="used",model="tensorrt_llm",version="1"} 2000
+nv_gpu_utilization{gpu_uuid="GPU-1"} 0.5
+`))
+	if s.Engine != Triton || s.counters[requests] != known(41.0) || s.Waiting != known(3.0) || s.Running != known(4.0) || s.KVUsage != known(0.6) {
+		t.Errorf("engine %q, requests %v, waiting %v, running %v, kv %v", s.Engine, s.counters[requests], s.Waiting, s.Running, s.KVUsage)
 	}
 }

@@ -56,11 +56,15 @@ var splitBy = map[quantity]string{acceptedAt: "position", prefilled: "mode", hit
 
 // repeats reports whether series that differ in this label say the same thing of
 // the same requests: all tensor-, pipeline- and expert-parallel ranks of a replica
-// work on each of them. Data-parallel ranks have requests of their own.
-func repeats(label []byte) bool {
+// work on each of them, and in Triton a request passes the models of an ensemble one
+// after the other, each of which counts it. Data-parallel ranks have requests of their
+// own.
+func (s *series) repeats(label []byte) bool {
 	switch string(label) {
 	case "tp_rank", "pp_rank", "ep_rank", "moe_ep_rank":
 		return true
+	case "model", "version":
+		return s.engine == Triton && s.meanings[0].quantity == requests
 	}
 	return false
 }
@@ -71,7 +75,7 @@ func (s *series) add(labels []byte, value float64, key []byte) []byte {
 	rank, part := false, ""
 	split := splitBy[s.meanings[0].quantity]
 	whole := eachLabel(labels, func(name, text []byte) {
-		if repeats(name) {
+		if s.repeats(name) {
 			rank = true
 			return
 		}
@@ -104,6 +108,7 @@ func parsePage(page []byte) Sample {
 	var beside Sample // what belongs to no quantity
 	var key []byte
 	scan(page, func(name, labels, number []byte) {
+		name = fullName(name, labels)
 		s := byName[string(name)]
 		if s == nil {
 			engine, meanings := recognise(name)

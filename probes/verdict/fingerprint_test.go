@@ -116,6 +116,8 @@ func TestFingerprint(t *testing.T) {
 		"Target.Name":                func(_ *probes.Spec, t *probes.Target) { t.Name = "renamed" },
 		"Target.Pool":                func(_ *probes.Spec, t *probes.Target) { t.Pool = "renamed" },
 		"Target.Site":                func(_ *probes.Spec, t *probes.Target) { t.Site = "fra1" },
+		"Target.MetricsURL":          func(_ *probes.Spec, t *probes.Target) { t.MetricsURL = "http://10.0.0.6:8002/metrics" },
+		"Target.MetricsCredentials":  func(_ *probes.Spec, t *probes.Target) { t.MetricsCredentials = true },
 		"Target.BaseURL":             func(_ *probes.Spec, t *probes.Target) { t.BaseURL = "http://10.0.0.6:8000" },
 		"Target.Path":                func(_ *probes.Spec, t *probes.Target) { t.Path = "/v2" },
 		"Target.Labels":              func(_ *probes.Spec, t *probes.Target) { t.Labels = map[string]string{"gpu": "h100"} },
