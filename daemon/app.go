@@ -24,6 +24,7 @@ import (
 	"github.com/inferbeat/inferbeat/exporters/jsonl"
 	"github.com/inferbeat/inferbeat/exporters/prom"
 	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/backend"
 )
 
 // Options are what a daemon is started with.
@@ -65,6 +66,7 @@ type App struct {
 	reference selftest.Reference
 	client    *clientMeter
 	nights    nights
+	traffic   *trafficMeter
 
 	reloading sync.Mutex // one reload at a time
 	state     sync.Mutex
@@ -93,6 +95,7 @@ func New(o Options) (*App, error) {
 	a.log = newLogger(o.LogTo, c.Log.Format, a.logLevel, &a.logCount)
 	a.runner = &Runner{UserAgent: UserAgent(o.Version), Dial: o.Dial}
 	a.scheduler = schedule.New(schedule.Options{Start: a.startRun, Skipped: a.skipped, Panicked: a.schedulePanicked})
+	a.traffic = newTrafficMeter(c.Metrics.ServerInterval, backend.Options{DialContext: o.Dial, UserAgent: UserAgent(o.Version)}, a.scheduler.Paused, a.panicked)
 	if a.prom, err = newProm(a, c); err != nil {
 		return nil, err
 	}
@@ -150,6 +153,9 @@ func (a *App) Run(ctx context.Context) error {
 	metered := make(chan struct{})
 	go func() { defer close(metered); a.client.run(watching, selftest.ProcessCPU) }()
 
+	counted := make(chan struct{})
+	go func() { defer close(counted); a.traffic.run(watching) }()
+
 	a.setReady(true)
 	a.log.Info("inferbeat is up", "version", a.options.Version, "address", a.listener.Addr().String(), "pairs", len(a.Pairs()))
 	var failure error
@@ -173,10 +179,12 @@ func (a *App) Run(ctx context.Context) error {
 		wait(deadline, watched, "end the watch on the configuration"),
 		wait(deadline, referred, "end the reference stream"),
 		wait(deadline, metered, "end the meter of the process"),
+		wait(deadline, counted, "end the readings of the servers' pages"),
 		a.server.Shutdown(deadline),
 	)
 	_ = a.server.Close()
 	a.runner.Close()
+	a.traffic.close()
 	return err
 }
 

@@ -112,6 +112,7 @@ func (a *App) apply(c *config.Config) error {
 	a.comparisons.replace(c.Comparisons(), intervals)
 	a.scheduler.Replace(append(entries, compared...))
 	a.runner.forget(inUse(byKey, c.Comparisons()))
+	a.traffic.replace(c.Targets(), time.Now())
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // one of four names, checked by config
 	a.logLevel.Set(level)
@@ -168,7 +169,7 @@ func (a *App) daemonState() prom.DaemonState {
 	s := prom.DaemonState{
 		ConfigSHA256: c.SHA256(), ReloadOK: reloadOK, ReloadedAt: reloaded, Targets: targets, TargetStates: active,
 		SchedulerTick: a.scheduler.LastTick(), Panics: panics, LogMessages: a.logCount.totals(), SelfTest: a.selfTest(),
-		Client: a.client.state(time.Now()),
+		Client: a.client.state(time.Now()), ServerRequests: a.traffic.rates(time.Now()),
 	}
 	if a.fanout != nil {
 		for _, sink := range a.fanout.Stats() {

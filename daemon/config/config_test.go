@@ -62,7 +62,7 @@ func TestDefault(t *testing.T) {
 	if diff := cmp.Diff(want, c.Web); diff != "" {
 		t.Errorf("web (-want +got):\n%s", diff)
 	}
-	if got, want := c.Metrics, (Metrics{Histograms: "auto", MaxSeries: 200_000}); got != want {
+	if got, want := c.Metrics, (Metrics{Histograms: "auto", MaxSeries: 200_000, ServerInterval: 15 * time.Second}); got != want {
 		t.Errorf("metrics: got %+v, want %+v", got, want)
 	}
 	if got, want := c.Log, (Log{Level: "info", Format: "logfmt"}); got != want {

@@ -65,6 +65,8 @@ type Log struct {
 type Metrics struct {
 	Histograms string `yaml:"histograms" enum:"histograms" default:"auto" doc:"auto exports classic and native histograms up to 200 pairs, and native ones alone beyond."`
 	MaxSeries  int    `yaml:"max_series" default:"200k" min:"1" doc:"Most series that may be exported."`
+	// ServerInterval is the one thing here that asks something of the targets.
+	ServerInterval time.Duration `yaml:"server_interval" default:"15s" doc:"How often the metrics page of each target is read, runs or no runs, to count the requests of all its clients (inferbeat_server_requests_per_second). 0 never. A target without such a page is asked ever less often, down to once in 5 minutes; none is while probing is paused."`
 }
 
 // Results is the file that every finished run is appended to.

@@ -201,6 +201,8 @@ var daemonMetrics = []Metric{
 		Labels: slices.Concat(targetIdentity, []string{"backend", "site", "engine", "engine_version", "quantization", "dtype", "tensor_parallel",
 			"data_parallel", "attention_backend", "speculative_algorithm", "accelerator"}),
 		Help: "Facts about a target: what its server says about itself, empty where it does not, and those of its labels that the configuration allows."}),
+	row(Metric{Name: ServerRequests, Kind: Gauge, Stability: Alpha, Labels: targetIdentity, Updated: OnTimer, Staleness: WithPair,
+		Help: "Requests per second that the server itself counted over the last minute, all clients; absent when its page does not count them or the last reading is old."}),
 	row(Metric{Name: ProbeInfo, Kind: Info, Updated: OnConfig, Staleness: WithPair,
 		Labels: []string{LabelProbe, "kind", "workload", "dataset", "arrivals", "rate", "concurrency", "input_tokens", "output_tokens", "cache", "stream"},
 		Help:   "Facts about a probe."}),

@@ -119,6 +119,7 @@ const (
 	ConfigInfo             = "inferbeat_config_info"
 	TargetInfo             = "inferbeat_target_info"
 	ProbeInfo              = "inferbeat_probe_info"
+	ServerRequests         = "inferbeat_server_requests_per_second"
 	ConfigReloadSuccessful = "inferbeat_config_last_reload_successful"
 	ConfigReloadTimestamp  = "inferbeat_config_last_reload_success_timestamp_seconds"
 	Targets                = "inferbeat_targets"

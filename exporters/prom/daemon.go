@@ -39,6 +39,9 @@ type DaemonState struct {
 	Client      ClientState
 	// Budgets are those of the continuous probes' objectives, one for each pool.
 	Budgets []probes.ErrorBudget
+	// ServerRequests are the requests per second that servers count, by target; those
+	// that do not are missing.
+	ServerRequests map[string]float64
 }
 
 // ClientState is whether the process keeps its own times.
@@ -104,7 +107,11 @@ func (e *Exporter) addDaemon(b *builder, show forms, now time.Time, facts map[st
 	b.gaugeTime(catalog.SchedulerLastTick, nil, d.SchedulerTick)
 	b.counter(catalog.Panics, nil, d.Panics, started)
 	for i := range d.Targets {
-		b.info(catalog.TargetInfo, e.targetFacts(&d.Targets[i], facts[d.Targets[i].Name])...)
+		t := &d.Targets[i]
+		b.info(catalog.TargetInfo, e.targetFacts(t, facts[t.Name])...)
+		if rate, ok := d.ServerRequests[t.Name]; ok {
+			b.gauge(catalog.ServerRequests, targetLabels(t), rate)
+		}
 	}
 	if d.TargetStates != nil {
 		for _, state := range sortedKeys(e.enums[catalog.LabelState]) {
@@ -153,13 +160,18 @@ func (e *Exporter) addClient(b *builder, c ClientState, show forms, now time.Tim
 }
 
 func (e *Exporter) targetFacts(t *probes.Target, server *probes.ServerFacts) []*dto.LabelPair {
-	facts := append(pairLabels(probes.Pair{Target: t.Name, Pool: t.Pool, Environment: t.Environment, Model: t.Model})[:4],
+	facts := append(targetLabels(t),
 		label("backend", t.Backend), label("site", t.Site))
 	facts = append(facts, serverFacts(server, t.Labels)...)
 	for _, name := range e.opts.SiteLabels {
 		facts = append(facts, label(name, t.Labels[name]))
 	}
 	return facts
+}
+
+// targetLabels are the identity labels of a target.
+func targetLabels(t *probes.Target) []*dto.LabelPair {
+	return pairLabels(probes.Pair{Target: t.Name, Pool: t.Pool, Environment: t.Environment, Model: t.Model})[:4:4]
 }
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)

@@ -32,7 +32,7 @@ func EstimateSeries(pairs []probes.PairStatus, mode HistogramMode) int {
 			perResult += seriesOf(m, show)
 		case m.PerPair():
 			perPair += seriesOf(m, show)
-		case m.HasLabel(catalog.LabelTarget) && m.Kind == catalog.Histogram:
+		case m.HasLabel(catalog.LabelTarget) && m.Kind != catalog.Info:
 			perTarget += seriesOf(m, show)
 		case m.HasLabel(catalog.LabelProbe) && m.Kind == catalog.Histogram:
 			perProbe += seriesOf(m, show)

@@ -736,7 +736,8 @@ func full(t *testing.T, change func(*Options)) *stage {
 		ConfigSHA256: "0123", ReloadOK: true, ReloadedAt: epoch,
 		Targets: []probes.Target{{Name: "a", Pool: "llama", Environment: probes.Production, Model: "llama-3", Backend: "vllm", Site: "prod-eu",
 			BaseURL: "http://10.0.0.5:8000", Labels: map[string]string{"gpu": "h100", "owner": "secret-team", "quantization": "fp8", "dtype": "ignored, for the server says it"}}},
-		TargetStates: map[string]int{"active": 1}, SchedulerTick: epoch, Panics: 2,
+		ServerRequests: map[string]float64{"a": 12.5, "unconfigured": 3},
+		TargetStates:   map[string]int{"active": 1}, SchedulerTick: epoch, Panics: 2,
 		Sinks:       []SinkState{{Name: "jsonl", Dropped: 3, Errors: 4}},
 		LogMessages: map[string]uint64{"info": 7},
 		SelfTest: SelfTest{
@@ -758,6 +759,7 @@ func TestDaemonMetrics(t *testing.T) {
 		catalog.BuildInfo + `{goversion="go1.26",revision="abc",version="1.2.3"}`: 1, catalog.ConfigInfo + `{sha256="0123"}`: 1,
 		catalog.TargetInfo + `{accelerator="H200",attention_backend="fa3",backend="vllm",data_parallel="",dtype="bfloat16",engine="vllm",engine_version="0.18.0",` +
 			`gpu="h100",model="llama-3",pool="llama",quantization="fp8",rack="",site="prod-eu",speculative_algorithm="eagle",target="a",target_env="production",tensor_parallel="4"}`: 1,
+		catalog.ServerRequests + `{model="llama-3",pool="llama",target="a",target_env="production"}`: 12.5,
 		catalog.ConfigReloadSuccessful: 1, catalog.ConfigReloadTimestamp: 1_800_000_000, catalog.SchedulerLastTick: 1_800_000_000,
 		catalog.SchedulerLag + "_count": 1, catalog.SchedulerLag + "_sum": 0.04, catalog.Panics: 2,
 		catalog.Targets + `{state="active"}`: 1, catalog.Targets + `{state="rejected"}`: 0,

@@ -208,3 +208,37 @@ func (d *difference) mean(sum, count quantity) probes.ServerMean {
 	}
 	return probes.ServerMean{N: int(math.Round(n)), Mean: mean}
 }
+
+// Throughput is how many requests per second the server ended, by its own count, over
+// the time from the first of the samples to the last, which are in order of time. It is
+// unknown for pages without that count, and when several servers take turns in
+// answering under one address. A server that was started anew counts from 0.
+func Throughput(samples []Sample) probes.Optional[float64] {
+	samples = slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return !s.counted })
+	if len(samples) < 2 {
+		return probes.Optional[float64]{}
+	}
+	sum, starts := 0.0, 0
+	for i := range samples[1:] {
+		last, next := &samples[i], &samples[i+1]
+		after, ok := next.counters[requests].Get()
+		if !ok || next.Engine != last.Engine {
+			return probes.Optional[float64]{}
+		}
+		if anotherProcess(last, next) {
+			starts++
+			sum += after
+			continue
+		}
+		before, _ := last.counters[requests].Get()
+		sum += after - before
+	}
+	span := samples[len(samples)-1].At.Sub(samples[0].At)
+	if starts > 1 || span <= 0 {
+		return probes.Optional[float64]{}
+	}
+	return probes.Known(sum / span.Seconds())
+}
+
+// CountsRequests reports whether the page tells how many requests have ended.
+func (s *Sample) CountsRequests() bool { return s.counters[requests].IsKnown() }

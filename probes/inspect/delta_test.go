@@ -160,3 +160,46 @@ func TestLifetimeAcceptLength(t *testing.T) {
 		t.Errorf("accept length %v from %q, want 2 from gauge", got.AcceptLength, got.AcceptSource)
 	}
 }
+
+func TestThroughput(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		pages []string // 15 s apart; empty could not be read
+		want  probes.Optional[float64]
+	}{
+		{"none", nil, probes.Optional[float64]{}},
+		{"one", []string{"vllm:request_success_total 5"}, probes.Optional[float64]{}},
+		{"two", []string{"vllm:request_success_total 5", "vllm:request_success_total 65"}, known(4.0)},
+		{"a minute", []string{"vllm:request_success_total 5", "vllm:request_success_total 5", "vllm:request_success_total 35", "vllm:request_success_total 35", "vllm:request_success_total 95"}, known(1.5)},
+		{"idle", []string{"vllm:request_success_total 5", "vllm:request_success_total 5"}, known(0.0)},
+		{"both spellings and no suffix", []string{"vllm_request_success 5", "vllm:request_success 35"}, known(2.0)},
+		{"reasons and ranks", []string{
+			"vllm:request_success_total{engine=\"0\",finished_reason=\"stop\"} 10\nvllm:request_success_total{engine=\"1\",finished_reason=\"stop\"} 20",
+			"vllm:request_success_total{engine=\"0\",finished_reason=\"stop\"} 25\nvllm:request_success_total{engine=\"1\",finished_reason=\"stop\"} 20\nvllm:request_success_total{engine=\"1\",finished_reason=\"length\"} 15",
+		}, known(2.0)},
+		{"ranks that repeat", []string{
+			"sglang:num_requests_total{tp_rank=\"0\",dp_rank=\"0\"} 10\nsglang:num_requests_total{tp_rank=\"1\",dp_rank=\"0\"} 10\nsglang:num_requests_total{tp_rank=\"0\",dp_rank=\"1\"} 7",
+			"sglang:num_requests_total{tp_rank=\"0\",dp_rank=\"0\"} 40\nsglang:num_requests_total{tp_rank=\"1\",dp_rank=\"0\"} 40\nsglang:num_requests_total{tp_rank=\"0\",dp_rank=\"1\"} 22",
+		}, known(3.0)},
+		{"a page was missed", []string{"vllm:request_success_total 5", "", "vllm:request_success_total 65"}, known(2.0)},
+		{"started anew", []string{"vllm:request_success_total 500", "vllm:request_success_total 530", "vllm:request_success_total 15"}, known(1.5)},
+		{"two servers in turn", []string{"vllm:request_success_total 500", "vllm:request_success_total 10", "vllm:request_success_total 530", "vllm:request_success_total 25"}, probes.Optional[float64]{}},
+		{"first request", []string{"vllm:num_requests_running 1", "vllm:num_requests_running 0\nvllm:request_success_total 30"}, known(2.0)},
+		{"no count", []string{"llamacpp:requests_processing 1", "llamacpp:requests_processing 1"}, probes.Optional[float64]{}},
+		{"another engine", []string{"vllm:request_success_total 5", "sglang:num_requests_total 65"}, probes.Optional[float64]{}},
+		{"tgi", []string{"tgi_request_success 5", "tgi_request_success 20"}, known(1.0)},
+		{"triton", []string{"nv_inference_request_success{model=\"ensemble\"} 5\nnv_inference_request_success{model=\"tensorrt_llm\"} 5", "nv_inference_request_success{model=\"ensemble\"} 20\nnv_inference_request_success{model=\"tensorrt_llm\"} 20"}, known(1.0)},
+	} {
+		var samples []Sample
+		for i, page := range tt.pages {
+			samples = append(samples, at(15*i, page))
+		}
+		if got := Throughput(samples); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	// The same instant twice has no rate.
+	if got := Throughput([]Sample{at(0, "tgi_request_success 1"), at(0, "tgi_request_success 2")}); got.IsKnown() {
+		t.Errorf("no time has passed: got %v", got)
+	}
+}
