@@ -89,34 +89,11 @@ type line struct {
 	OutputThroughput  *number  `json:"output_throughput"`
 	TotalThroughput   *number  `json:"total_throughput"`
 
-	MeanE2E   *number `json:"mean_e2e_latency_ms"`
-	MedianE2E *number `json:"median_e2e_latency_ms"`
-	StdE2E    *number `json:"std_e2e_latency_ms"`
-	P90E2E    *number `json:"p90_e2e_latency_ms"`
-	P95E2E    *number `json:"p95_e2e_latency_ms"`
-	P99E2E    *number `json:"p99_e2e_latency_ms"`
-
-	MeanTTFT   *number `json:"mean_ttft_ms"`
-	MedianTTFT *number `json:"median_ttft_ms"`
-	StdTTFT    *number `json:"std_ttft_ms"`
-	P90TTFT    *number `json:"p90_ttft_ms"`
-	P95TTFT    *number `json:"p95_ttft_ms"`
-	P99TTFT    *number `json:"p99_ttft_ms"`
-
-	MeanTPOT   *number `json:"mean_tpot_ms"`
-	MedianTPOT *number `json:"median_tpot_ms"`
-	StdTPOT    *number `json:"std_tpot_ms"`
-	P90TPOT    *number `json:"p90_tpot_ms"`
-	P95TPOT    *number `json:"p95_tpot_ms"`
-	P99TPOT    *number `json:"p99_tpot_ms"`
-
-	MeanITL   *number `json:"mean_itl_ms"`
-	MedianITL *number `json:"median_itl_ms"`
-	StdITL    *number `json:"std_itl_ms"`
-	P90ITL    *number `json:"p90_itl_ms"`
-	P95ITL    *number `json:"p95_itl_ms"`
-	P99ITL    *number `json:"p99_itl_ms"`
-	MaxITL    *number `json:"max_itl_ms"`
+	e2eMilliseconds
+	ttftMilliseconds
+	tpotMilliseconds
+	itlMilliseconds
+	MaxITL *number `json:"max_itl_ms"`
 
 	Concurrency           *number `json:"concurrency"`
 	AcceptLength          *number `json:"accept_length"`
@@ -192,10 +169,12 @@ func newLine(run *probes.Run, o Options) *line {
 		l.RandomInputLen, l.RandomOutputLen = positive(w.InputTokens), positive(w.OutputTokens)
 		l.RandomRangeRatio = new(number(w.RangeRatio))
 	}
-	l.MeanE2E, l.MedianE2E, l.StdE2E, l.P90E2E, l.P95E2E, l.P99E2E, _ = milliseconds(s.Distribution(probes.E2E))
-	l.MeanTTFT, l.MedianTTFT, l.StdTTFT, l.P90TTFT, l.P95TTFT, l.P99TTFT, _ = milliseconds(s.Distribution(probes.TTFT))
-	l.MeanTPOT, l.MedianTPOT, l.StdTPOT, l.P90TPOT, l.P95TPOT, l.P99TPOT, _ = milliseconds(s.Distribution(probes.TPOT))
-	l.MeanITL, l.MedianITL, l.StdITL, l.P90ITL, l.P95ITL, l.P99ITL, l.MaxITL = milliseconds(s.Distribution(probes.ITL))
+	l.e2eMilliseconds = e2eMilliseconds(inMilliseconds(s.Distribution(probes.E2E)))
+	l.ttftMilliseconds = ttftMilliseconds(inMilliseconds(s.Distribution(probes.TTFT)))
+	l.tpotMilliseconds = tpotMilliseconds(inMilliseconds(s.Distribution(probes.TPOT)))
+	itl := s.Distribution(probes.ITL)
+	l.itlMilliseconds = itlMilliseconds(inMilliseconds(itl))
+	l.MaxITL = milliseconds(itl.Max, itl.N)
 	return l
 }
 
@@ -211,15 +190,6 @@ func requestRate(a probes.Arrivals) any {
 		return nil
 	}
 	return number(a.Rate)
-}
-
-// milliseconds gives the statistics of a distribution, all nil without samples.
-func milliseconds(d probes.Distribution) (mean, median, std, p90, p95, p99, highest *number) {
-	if d.N == 0 {
-		return
-	}
-	ms := func(seconds float64) *number { return new(number(seconds * 1e3)) }
-	return ms(d.Mean), ms(d.P50), ms(d.Stddev), ms(d.P90), ms(d.P95), ms(d.P99), ms(d.Max)
 }
 
 // printable drops what a URL may hide. One that cannot be read is left out.

@@ -45,33 +45,10 @@ type vllmLine struct {
 	MaxOutputTokensPerSec *number `json:"max_output_tokens_per_s"`
 	MaxConcurrentRequests int     `json:"max_concurrent_requests"`
 
-	MeanTTFT   *number `json:"mean_ttft_ms"`
-	MedianTTFT *number `json:"median_ttft_ms"`
-	StdTTFT    *number `json:"std_ttft_ms"`
-	P90TTFT    *number `json:"p90_ttft_ms"`
-	P95TTFT    *number `json:"p95_ttft_ms"`
-	P99TTFT    *number `json:"p99_ttft_ms"`
-
-	MeanTPOT   *number `json:"mean_tpot_ms"`
-	MedianTPOT *number `json:"median_tpot_ms"`
-	StdTPOT    *number `json:"std_tpot_ms"`
-	P90TPOT    *number `json:"p90_tpot_ms"`
-	P95TPOT    *number `json:"p95_tpot_ms"`
-	P99TPOT    *number `json:"p99_tpot_ms"`
-
-	MeanITL   *number `json:"mean_itl_ms"`
-	MedianITL *number `json:"median_itl_ms"`
-	StdITL    *number `json:"std_itl_ms"`
-	P90ITL    *number `json:"p90_itl_ms"`
-	P95ITL    *number `json:"p95_itl_ms"`
-	P99ITL    *number `json:"p99_itl_ms"`
-
-	MeanE2EL   *number `json:"mean_e2el_ms"`
-	MedianE2EL *number `json:"median_e2el_ms"`
-	StdE2EL    *number `json:"std_e2el_ms"`
-	P90E2EL    *number `json:"p90_e2el_ms"`
-	P95E2EL    *number `json:"p95_e2el_ms"`
-	P99E2EL    *number `json:"p99_e2el_ms"`
+	ttftMilliseconds
+	tpotMilliseconds
+	itlMilliseconds
+	e2elMilliseconds
 
 	AcceptanceRate   *number `json:"spec_decode_acceptance_rate,omitempty"`
 	AcceptanceLength *number `json:"spec_decode_acceptance_length,omitempty"`
@@ -103,10 +80,10 @@ func newVLLMLine(run *probes.Run, o Options) *vllmLine {
 	if !run.End.IsZero() {
 		l.Date = new(run.End.Format("20060102-150405"))
 	}
-	l.MeanTTFT, l.MedianTTFT, l.StdTTFT, l.P90TTFT, l.P95TTFT, l.P99TTFT, _ = milliseconds(s.Distribution(probes.TTFT))
-	l.MeanTPOT, l.MedianTPOT, l.StdTPOT, l.P90TPOT, l.P95TPOT, l.P99TPOT, _ = milliseconds(s.Distribution(probes.TPOT))
-	l.MeanITL, l.MedianITL, l.StdITL, l.P90ITL, l.P95ITL, l.P99ITL, _ = milliseconds(s.Distribution(probes.ChunkGap))
-	l.MeanE2EL, l.MedianE2EL, l.StdE2EL, l.P90E2EL, l.P95E2EL, l.P99E2EL, _ = milliseconds(s.Distribution(probes.E2E))
+	l.ttftMilliseconds = ttftMilliseconds(inMilliseconds(s.Distribution(probes.TTFT)))
+	l.tpotMilliseconds = tpotMilliseconds(inMilliseconds(s.Distribution(probes.TPOT)))
+	l.itlMilliseconds = itlMilliseconds(inMilliseconds(s.Distribution(probes.ChunkGap)))
+	l.e2elMilliseconds = e2elMilliseconds(inMilliseconds(s.Distribution(probes.E2E)))
 	if o.Details {
 		d, ours := newDetails(run), newOurDetails(run)
 		l.vllmDetails = &vllmDetails{d.InputLens, d.OutputLens, d.TTFTs, ours.ChunkGaps, ours.Sent, d.GeneratedTexts, d.Errors}

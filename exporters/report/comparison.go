@@ -31,10 +31,7 @@ func (p *printer) comparison(run *probes.Run) {
 	p.side("Side A (reference):", &c.Reference)
 	p.side("Side B (candidate):", &run.Target)
 	p.row("Traffic request rate:", requestRate(run.Spec.Arrivals))
-	p.row("Result:", resultText(run))
-	if run.Error != "" {
-		p.sentence(run.Error)
-	}
+	p.outcome(run)
 	p.row("Pairs that can be believed:", fmt.Sprintf("%d of %d", c.Used, c.Pairs))
 	p.rule("Medians over Pairs", '-')
 	fmt.Fprintf(p, "%-20s %5s %11s %11s %11s %9s\n", "", "pairs", "A", "B", "B - A", "B / A")

@@ -28,10 +28,7 @@ func (p *printer) inferbeat(run *probes.Run) {
 	if d := run.Spec.Definitions; d != probes.OwnDefinitions {
 		p.row("Latencies defined as by:", string(d))
 	}
-	p.row("Result:", resultText(run))
-	if run.Error != "" {
-		p.sentence(run.Error)
-	}
+	p.outcome(run)
 	if s.Answer != "" {
 		p.row("Answer to the pinned question:", string(s.Answer))
 	}
@@ -62,12 +59,30 @@ func (p *printer) inferbeat(run *probes.Run) {
 	p.server(run)
 	p.speculation(s)
 	p.objectives(run)
+	p.conclusions(run)
+	p.traps(run)
+}
+
+// outcome prints how a run ended.
+func (p *printer) outcome(run *probes.Run) {
+	p.row("Result:", resultText(run))
+	if run.Error != "" {
+		p.sentence(run.Error)
+	}
+}
+
+// conclusions say what to think of a run.
+func (p *printer) conclusions(run *probes.Run) {
 	p.rule("Validity", '-')
 	p.row("Validity:", orUnknown(string(run.Validity.State)))
 	p.reasons(run.Validity.Reasons)
 	p.rule("Verdict", '-')
 	p.row("Verdict:", orUnknown(string(run.Verdict.State)))
 	p.reasons(run.Verdict.Reasons)
+}
+
+// traps are the last block.
+func (p *printer) traps(run *probes.Run) {
 	p.rule("Traps", '-')
 	p.count("Traps:", len(run.Traps))
 	p.reasons(run.Traps)

@@ -22,25 +22,14 @@ func (p *printer) sweep(run *probes.Run) {
 	p.row("Target:", fmt.Sprintf("%s (%s)", run.Target.Name, run.Target.Environment))
 	p.row("Backend:", run.Target.Backend)
 	p.row("Model:", orUnknown(run.Target.Model))
-	p.row("Result:", resultText(run))
-	if run.Error != "" {
-		p.sentence(run.Error)
-	}
+	p.outcome(run)
 	p.requests(&run.Summary)
 	p.rule("Steps", '-')
 	p.steps(run)
 	p.capacity(&run.Capacity)
 	p.chart(run)
-	p.rule("Validity", '-')
-	p.row("Validity:", orUnknown(string(run.Validity.State)))
-	p.reasons(run.Validity.Reasons)
-	p.rule("Verdict", '-')
-	p.row("Verdict:", orUnknown(string(run.Verdict.State)))
-	p.reasons(run.Verdict.Reasons)
-	p.rule("Traps", '-')
-	p.count("Traps:", len(run.Traps))
-	p.reasons(run.Traps)
-	p.rule("", '=')
+	p.conclusions(run)
+	p.traps(run)
 }
 
 // steps prints one line for each step, in the order in which they were measured.
@@ -54,17 +43,10 @@ func (p *printer) steps(run *probes.Run) {
 		if s.Summary.Server.Queue.N > 0 {
 			queue = probes.Known(s.Summary.Server.Queue.Mean)
 		}
-		fmt.Fprintf(p, sweepRow, cell(probes.Known(s.Rate), 1), cell(s.Summary.AchievedRate, 1), cell(ttft.Get(probes.StatP50), 1e3),
-			cell(ttft.Get(probes.StatP99), 1e3), cell(s.Summary.Distribution(probes.TPOT).Get(probes.StatMean), 1e3),
-			cell(s.Summary.SustainedOutput(), 1), cell(queue, 1), cell(goodShare(s), 100), remark(s))
+		fmt.Fprintf(p, sweepRow, known(probes.Known(s.Rate), 1), known(s.Summary.AchievedRate, 1), known(ttft.Get(probes.StatP50), 1e3),
+			known(ttft.Get(probes.StatP99), 1e3), known(s.Summary.Distribution(probes.TPOT).Get(probes.StatMean), 1e3),
+			known(s.Summary.SustainedOutput(), 1), known(queue, 1), known(goodShare(s), 100), remark(s))
 	}
-}
-
-func cell(v probes.Optional[float64], unit float64) string {
-	if f, ok := v.Get(); ok {
-		return decimals(f * unit)
-	}
-	return unknown
 }
 
 // goodShare is the share of requests that kept the objective that was missed most.
@@ -101,19 +83,19 @@ func remark(s *probes.Step) string {
 // capacity prints the result.
 func (p *printer) capacity(c *probes.Capacity) {
 	p.rule("Capacity", '-')
-	rate := cell(c.Rate, 1)
+	rate := known(c.Rate, 1)
 	if c.Rate.IsKnown() && !c.Bracketed {
 		rate = "at least " + rate
 	}
 	p.row("Capacity (req/s):", rate)
 	interval := unknown
 	if c.Low.IsKnown() || c.High.IsKnown() {
-		interval = cell(c.Low, 1) + " to " + cell(c.High, 1)
+		interval = known(c.Low, 1) + " to " + known(c.High, 1)
 	}
 	p.row("95 % interval (req/s):", interval)
 	p.row("Limited by objective:", orUnknown(c.Objective))
-	p.row(fmt.Sprintf("Safe load, %s of it (req/s):", strconv.FormatFloat(probes.Headroom, 'g', -1, 64)), cell(c.Safe, 1))
-	p.row("Bend of TTFT p99, a hint (req/s):", cell(c.Bend, 1))
+	p.row(fmt.Sprintf("Safe load, %s of it (req/s):", strconv.FormatFloat(probes.Headroom, 'g', -1, 64)), known(c.Safe, 1))
+	p.row("Bend of TTFT p99, a hint (req/s):", known(c.Bend, 1))
 	p.row("Ended because:", orUnknown(endings[c.End]))
 }
 

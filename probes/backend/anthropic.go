@@ -18,9 +18,7 @@ func anthropicBody(d *dialect, q question) map[string]any {
 		other.Messages, q.Request = rest, &other
 	}
 	fields["messages"] = q.conversation(imageSourcePart)
-	if q.model != "" {
-		fields["model"] = q.model
-	}
+	addModel(fields, q.model)
 	d.addSampling(fields, q.Request)
 	return fields
 }

@@ -83,6 +83,13 @@ func (d *dialect) forcedLength(fields map[string]any) int {
 	return 0
 }
 
+// addModel names the model, if a name is known.
+func addModel(fields map[string]any, name string) {
+	if name != "" {
+		fields["model"] = name
+	}
+}
+
 // merge writes extra over fields, object into object. It never changes extra.
 func merge(fields, extra map[string]any) {
 	for name, value := range extra {

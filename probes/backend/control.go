@@ -76,12 +76,6 @@ func (c *Client) FlushCache(ctx context.Context) error {
 	return nil
 }
 
-func (c *Client) addModel(body map[string]any) {
-	if name := c.model(); name != "" {
-		body["model"] = name
-	}
-}
-
 // tokenID reads an id that stands alone or, with its piece, in an object.
 type tokenID int
 

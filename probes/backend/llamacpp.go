@@ -21,9 +21,7 @@ func llamaCppBody(d *dialect, q question) map[string]any {
 	if q.TokenIDs != nil {
 		fields["prompt"] = q.TokenIDs
 	}
-	if q.model != "" {
-		fields["model"] = q.model // a router of several models needs it
-	}
+	addModel(fields, q.model) // a router of several models needs it
 	d.addSampling(fields, q.Request)
 	return fields
 }
@@ -65,12 +63,8 @@ func parseLlamaCpp(s *jsonscan.Scanner, out *said) {
 			s.Skip()
 		case "timings":
 			times = parseTimings(s)
-		case "model":
-			out.model, _ = s.String()
-		case "error":
-			out.failed = failure(s) || out.failed
 		default:
-			s.Skip()
+			out.takeCommon(s, key)
 		}
 	}
 	out.setChoice(first, index)

@@ -33,9 +33,7 @@ func ollamaBody(d *dialect, q question) map[string]any {
 		messages[pictured].(map[string]any)["images"] = data
 	}
 	fields := map[string]any{"messages": messages, d.sampling: options}
-	if q.model != "" {
-		fields["model"] = q.model
-	}
+	addModel(fields, q.model)
 	return fields
 }
 
@@ -67,12 +65,8 @@ func parseOllama(s *jsonscan.Scanner, out *said) {
 			nanoseconds(s, &out.prefill)
 		case "eval_duration":
 			nanoseconds(s, &out.decode)
-		case "model":
-			out.model, _ = s.String()
-		case "error":
-			out.failed = failure(s) || out.failed
 		default:
-			s.Skip()
+			out.takeCommon(s, key)
 		}
 	}
 	out.known = out.known || out.done

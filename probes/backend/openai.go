@@ -48,9 +48,7 @@ func chatBody(d *dialect, q question) map[string]any {
 // where the server can do it, because only then are the tokens of a chunk known.
 func (d *dialect) openAIBody(q question) map[string]any {
 	fields := map[string]any{}
-	if q.model != "" {
-		fields["model"] = q.model
-	}
+	addModel(fields, q.model)
 	d.addSampling(fields, q.Request)
 	options := map[string]any{"include_usage": true}
 	if d.runningUsage {

@@ -16,9 +16,7 @@ var openAIResponses = dialect{
 // responsesBody asks not to keep the answer: the API stores it for a month otherwise.
 func responsesBody(d *dialect, q question) map[string]any {
 	fields := map[string]any{"input": responsesInput(q), "store": false}
-	if q.model != "" {
-		fields["model"] = q.model
-	}
+	addModel(fields, q.model)
 	d.addSampling(fields, q.Request)
 	return fields
 }
@@ -104,14 +102,10 @@ func (r *response) field(s *jsonscan.Scanner, out *said, key []byte) {
 		r.status, _ = s.String()
 	case "incomplete_details":
 		r.reason = memberString(s, "reason")
-	case "model":
-		out.model, _ = s.String()
 	case "usage":
 		parseResponsesUsage(s, out)
-	case "error":
-		out.failed = failure(s) || out.failed
 	default:
-		s.Skip()
+		out.takeCommon(s, key)
 	}
 }
 

@@ -130,6 +130,19 @@ func (d *said) setChoice(first, index int) {
 	d.choice = max(d.choice, index)
 }
 
+// takeCommon takes a member that means the same in many dialects: who answers, and that
+// it failed. Any other is passed over.
+func (d *said) takeCommon(s *jsonscan.Scanner, key []byte) {
+	switch string(key) {
+	case "model":
+		d.model, _ = s.String()
+	case "error":
+		d.failed = failure(s) || d.failed
+	default:
+		s.Skip()
+	}
+}
+
 // takeFinish takes a finish reason; null and "" are none.
 func (d *said) takeFinish(s *jsonscan.Scanner) {
 	if raw, ok := s.String(); ok && len(raw) > 0 {

@@ -138,7 +138,7 @@ func plainIDs(tokens []tokenID, text string) ([]int, error) {
 }
 
 func (c *Client) named(body map[string]any) map[string]any {
-	c.addModel(body)
+	addModel(body, c.model())
 	return body
 }
 
@@ -148,7 +148,7 @@ func (c *Client) Detokenize(ctx context.Context, ids []int) (string, error) {
 		ids = []int{}
 	}
 	body := map[string]any{"tokens": ids}
-	c.addModel(body)
+	addModel(body, c.model())
 	var reply struct {
 		Text    *string `json:"text"`    // SGLang
 		Prompt  *string `json:"prompt"`  // vLLM

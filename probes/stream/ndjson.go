@@ -2,7 +2,6 @@ package stream
 
 import (
 	"bytes"
-	"fmt"
 	"time"
 )
 
@@ -11,45 +10,22 @@ import (
 // and a lone CR, which JSON may hold as white space, ends nothing. The zero value is
 // not ready; see [NewNDJSON].
 type NDJSON struct {
-	maxLine int
-
-	in  []byte // the bytes of the last Feed
-	pos int    // how many of them are consumed
-	at  time.Duration
-
-	line    []byte        // an unfinished line, carried from read to read
-	lineAt  time.Duration // when its last byte came
-	started bool          // the first line is behind us
-
-	err error
+	lines
+	lineAt time.Duration // when the last byte of the unfinished line came
 }
 
 // NewNDJSON makes a decoder that refuses lines longer than maxLine bytes; 0 means
 // [DefaultMaxLine].
-func NewNDJSON(maxLine int) *NDJSON {
-	if maxLine <= 0 {
-		maxLine = DefaultMaxLine
-	}
-	return &NDJSON{maxLine: maxLine}
-}
+func NewNDJSON(maxLine int) *NDJSON { return &NDJSON{lines: newLines("line stream", maxLine)} }
 
 // Reset makes the decoder ready for another stream.
-func (d *NDJSON) Reset() {
-	next := NDJSON{maxLine: d.maxLine}
-	if cap(d.line) <= keepBuffer {
-		next.line = d.line[:0]
-	}
-	*d = next
-}
-
-// Err is why decoding stopped: an error wrapping [ErrTooLong], or nil.
-func (d *NDJSON) Err() error { return d.err }
+func (d *NDJSON) Reset() { *d = NDJSON{lines: d.fresh()} }
 
 // Feed hands over the bytes of one read and the instant it returned. The decoder
 // keeps p until the next Feed. Events of the previous read that were not taken
 // are lost.
 func (d *NDJSON) Feed(p []byte, at time.Duration) {
-	for d.pos < len(d.in) && d.err == nil {
+	for d.untaken() {
 		d.Next()
 	}
 	d.in, d.pos, d.at = p, 0, at
@@ -57,26 +33,19 @@ func (d *NDJSON) Feed(p []byte, at time.Duration) {
 
 // Next returns the next line that the bytes fed so far complete, stamped with the
 // read that brought its line feed, and false when more bytes are needed or decoding
-// has stopped with [NDJSON.Err].
+// has stopped with an error.
 func (d *NDJSON) Next() (Event, bool) {
 	for d.err == nil {
-		rest := d.in[d.pos:]
-		end := bytes.IndexByte(rest, '\n')
+		end := bytes.IndexByte(d.in[d.pos:], '\n')
 		if end < 0 {
-			if len(rest) > 0 {
-				d.line, d.lineAt, d.pos = append(d.line, rest...), d.at, len(d.in)
-				d.limit(len(d.line))
+			if d.pos < len(d.in) {
+				d.lineAt = d.at
+				d.carry()
 			}
 			break
 		}
-		line := rest[:end]
-		d.pos += end + 1
-		if len(d.line) > 0 {
-			// The backing array stays untouched until bytes of another line come.
-			line = append(d.line, line...)
-			d.line = line[:0]
-		}
-		if !d.limit(len(line)) {
+		line, ok := d.take(end)
+		if !ok {
 			break
 		}
 		if data := d.clean(line); len(data) > 0 {
@@ -89,7 +58,7 @@ func (d *NDJSON) Next() (Event, bool) {
 // Finish says that the body has ended and returns the line that had no line feed, if
 // there is one, stamped with its last byte.
 func (d *NDJSON) Finish() (Event, bool) {
-	for d.pos < len(d.in) && d.err == nil {
+	for d.untaken() {
 		d.Next()
 	}
 	data := d.clean(d.line)
@@ -102,21 +71,9 @@ func (d *NDJSON) Finish() (Event, bool) {
 
 // clean takes a byte order mark off the first line, and the white space around any.
 func (d *NDJSON) clean(line []byte) []byte {
-	if !d.started {
-		d.started = true
-		line = bytes.TrimPrefix(line, byteOrderMark)
-	}
-	line = trim(line)
+	line = trim(d.strip(line))
 	for len(line) > 0 && line[len(line)-1] == '\r' {
 		line = trim(line[:len(line)-1])
 	}
 	return line
-}
-
-func (d *NDJSON) limit(length int) bool {
-	if length > d.maxLine {
-		d.err = fmt.Errorf("decode line stream: %w: more than %d bytes", ErrTooLong, d.maxLine)
-		return false
-	}
-	return true
 }

@@ -2,26 +2,10 @@ package stream
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"time"
 )
 
-// DefaultMaxLine is the longest line that is accepted unless told otherwise, in
-// bytes. Cumulative texts with token ids reach hundreds of kilobytes, tool calls
-// come in one piece.
-const DefaultMaxLine = 16 << 20
-
-// ErrTooLong is the cause when a line, or a payload of several lines, passes the limit.
-var ErrTooLong = errors.New("line too long")
-
-// keepBuffer is the largest buffer that survives a Reset, in bytes.
-const keepBuffer = 1 << 20
-
-var (
-	sentinel      = []byte("[DONE]")
-	byteOrderMark = []byte("\xef\xbb\xbf")
-)
+var sentinel = []byte("[DONE]")
 
 // Event is one block of a stream. Its slices are valid until the next call of any
 // method of the decoder.
@@ -48,41 +32,24 @@ type Event struct {
 
 // SSE decodes server-sent events by push. The zero value is not ready; see [NewSSE].
 type SSE struct {
-	maxLine int
-
-	in    []byte // the bytes of the last Feed
-	pos   int    // how many of them are consumed
-	at    time.Duration
-	hasCR bool // in holds a CR somewhere; most streams never do
-
-	line    []byte // an unfinished line, carried from read to read
-	skipLF  bool   // the last line ended with CR; a LF that follows belongs to it
-	started bool   // the first line is behind us
+	lines
+	hasCR  bool // in holds a CR somewhere; most streams never do
+	skipLF bool // the last line ended with CR; a LF that follows belongs to it
 
 	// The open block. The slices may point into in or line until hold copies them.
 	name, payload, comment    []byte
 	nameBuf, dataBuf, noteBuf []byte
 	hasData, errorField       bool
 	dataAt                    time.Duration // when the last payload line was complete
-
-	err error
 }
 
 // NewSSE makes a decoder that refuses lines and payloads longer than maxLine
 // bytes; 0 means [DefaultMaxLine].
-func NewSSE(maxLine int) *SSE {
-	if maxLine <= 0 {
-		maxLine = DefaultMaxLine
-	}
-	return &SSE{maxLine: maxLine}
-}
+func NewSSE(maxLine int) *SSE { return &SSE{lines: newLines("event stream", maxLine)} }
 
 // Reset makes the decoder ready for another stream.
 func (d *SSE) Reset() {
-	next := SSE{maxLine: d.maxLine}
-	if cap(d.line) <= keepBuffer {
-		next.line = d.line[:0]
-	}
+	next := SSE{lines: d.fresh()}
 	if cap(d.dataBuf) <= keepBuffer {
 		next.dataBuf = d.dataBuf[:0]
 	}
@@ -90,14 +57,11 @@ func (d *SSE) Reset() {
 	*d = next
 }
 
-// Err is why decoding stopped: an error wrapping [ErrTooLong], or nil.
-func (d *SSE) Err() error { return d.err }
-
 // Feed hands over the bytes of one read and the instant it returned. The decoder
 // keeps p until the next Feed. Events of the previous read that were not taken
 // are lost.
 func (d *SSE) Feed(p []byte, at time.Duration) {
-	for d.pos < len(d.in) && d.err == nil {
+	for d.untaken() {
 		d.Next()
 	}
 	d.in, d.pos, d.at = p, 0, at
@@ -105,7 +69,7 @@ func (d *SSE) Feed(p []byte, at time.Duration) {
 }
 
 // Next returns the next event that the bytes fed so far complete, and false when
-// more bytes are needed or decoding has stopped with [SSE.Err].
+// more bytes are needed or decoding has stopped with an error.
 func (d *SSE) Next() (Event, bool) {
 	for d.err == nil {
 		line, ok := d.nextLine()
@@ -128,7 +92,7 @@ func (d *SSE) Next() (Event, bool) {
 // Finish says that the body has ended and returns the block that was still open,
 // if there is one.
 func (d *SSE) Finish() (Event, bool) {
-	for d.pos < len(d.in) && d.err == nil {
+	for d.untaken() {
 		d.Next()
 	}
 	if len(d.line) > 0 && d.err == nil {
@@ -171,39 +135,14 @@ func (d *SSE) nextLine() ([]byte, bool) {
 	}
 	if end < 0 {
 		d.hold()
-		d.line = append(d.line, rest...)
-		d.pos = len(d.in)
-		d.limit(len(d.line))
+		d.carry()
 		return nil, false
 	}
-	line := rest[:end]
-	d.pos += end + 1
-	if len(d.line) > 0 {
-		// The backing array stays untouched until hold has run.
-		line = append(d.line, line...)
-		d.line = line[:0]
-	}
-	if !d.limit(len(line)) {
+	line, ok := d.take(end)
+	if !ok {
 		return nil, false
 	}
 	return d.strip(line), true
-}
-
-// strip removes a byte order mark from the first line.
-func (d *SSE) strip(line []byte) []byte {
-	if !d.started {
-		d.started = true
-		line = bytes.TrimPrefix(line, byteOrderMark)
-	}
-	return line
-}
-
-func (d *SSE) limit(length int) bool {
-	if length > d.maxLine {
-		d.err = fmt.Errorf("decode event stream: %w: more than %d bytes", ErrTooLong, d.maxLine)
-		return false
-	}
-	return true
 }
 
 // field takes one line that is not blank.
@@ -280,15 +219,4 @@ func keep(buf, s []byte) []byte {
 		return buf[:len(s)]
 	}
 	return append(buf[:0], s...)
-}
-
-// trim cuts spaces and tabs, and nothing else, off both ends.
-func trim(p []byte) []byte {
-	for len(p) > 0 && (p[0] == ' ' || p[0] == '\t') {
-		p = p[1:]
-	}
-	for len(p) > 0 && (p[len(p)-1] == ' ' || p[len(p)-1] == '\t') {
-		p = p[:len(p)-1]
-	}
-	return p
 }
