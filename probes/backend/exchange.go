@@ -155,6 +155,19 @@ func (x *exchange) refused(outcome probes.Outcome) {
 // read reads once, at most until the next bound, or until by if that is earlier
 // and not 0.
 func (x *exchange) read(buf []byte, by time.Duration) (int, error) {
+	if !x.limit(by) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n, err := x.resp.Read(buf)
+	if n > 0 {
+		x.bounds.heard(x.resp.LastRead())
+	}
+	return n, err
+}
+
+// limit sets the bound of the next read, by if that is earlier and not 0, and
+// reports whether it has not passed.
+func (x *exchange) limit(by time.Duration) bool {
 	at, _ := x.bounds.next()
 	if bound, ok := at.Get(); by > 0 && (!ok || by < bound) {
 		at = probes.Known(by)
@@ -162,14 +175,10 @@ func (x *exchange) read(buf []byte, by time.Duration) (int, error) {
 	if bound, ok := at.Get(); ok && x.resp.LastRead() >= bound {
 		// Bytes that keep coming must not outrun a bound, and those that came in time
 		// are not late because they are read late.
-		return 0, os.ErrDeadlineExceeded
+		return false
 	}
 	x.resp.SetReadDeadline(at)
-	n, err := x.resp.Read(buf)
-	if n > 0 {
-		x.bounds.heard(x.resp.LastRead())
-	}
-	return n, err
+	return true
 }
 
 // answer reads a 2xx answer.
@@ -211,36 +220,62 @@ func (x *exchange) url() string {
 	return x.wholeURL
 }
 
+// streaming is the reading of one stream.
+type streaming struct {
+	*exchange
+	r   *reading
+	due probes.Outcome // what it means when the bound that holds now passes
+	by  time.Duration  // when to stop reading after a failure; 0: there was none
+	// why there is no need to read on
+	over, late bool
+}
+
 // readStream reads events until the end mark, the end of the body, or a bound.
 func (x *exchange) readStream(r *reading) {
-	var by time.Duration
-	for {
-		x.bounds.tokenDue = x.bounds.tokenDue && len(x.rec.Chunks) == 0
-		_, due := x.bounds.next()
-		n, err := x.read(r.buf, by)
-		// The stamp is the socket's: nothing of the answer has been looked at yet.
-		over := n > 0 && r.feed(r.buf[:n], x.resp.LastRead())
-		switch {
-		case over:
-			x.ended = true
-			x.rec.End = probes.Known(x.resp.LastRead())
-			x.conclude(r, nil, "")
-			return
-		case r.err() != nil:
-			x.settle(r, probes.BadResponse, r.err().Error())
-			return
-		case err != nil:
-			if err == io.EOF {
-				x.ended = true
-				r.bodyEnded()
-			}
-			x.conclude(r, err, due)
-			return
-		}
-		if r.failed && by == 0 {
-			by = x.clock.Now() + afterFailure
-		}
+	s := streaming{exchange: x, r: r}
+	var err error
+	if s.bound() {
+		err = x.resp.Stream(r.buf, s.take)
 	}
+	switch {
+	case s.over:
+		x.ended = true
+		x.rec.End = probes.Known(x.resp.LastRead())
+		x.conclude(r, nil, "")
+	case r.err() != nil:
+		x.settle(r, probes.BadResponse, r.err().Error())
+	case s.late:
+		x.conclude(r, os.ErrDeadlineExceeded, s.due)
+	default:
+		if err == io.EOF {
+			x.ended = true
+			r.bodyEnded()
+		}
+		x.conclude(r, err, s.due)
+	}
+}
+
+// take takes the bytes of one read and reports whether more are wanted.
+func (s *streaming) take(p []byte) bool {
+	at := s.resp.LastRead()
+	s.bounds.heard(at)
+	// The stamp is the socket's: nothing of the answer has been looked at yet.
+	s.over = s.r.feed(p, at)
+	if s.over || s.r.err() != nil {
+		return false
+	}
+	if s.r.failed && s.by == 0 {
+		s.by = s.clock.Now() + afterFailure
+	}
+	return s.bound()
+}
+
+// bound sets the bound of the next read, and reports whether it has not passed.
+func (s *streaming) bound() bool {
+	s.bounds.tokenDue = s.bounds.tokenDue && len(s.rec.Chunks) == 0
+	_, s.due = s.bounds.next()
+	s.late = !s.limit(s.by)
+	return !s.late
 }
 
 // conclude decides the outcome of a stream that has ended: by its end mark (no

@@ -41,6 +41,7 @@ type body struct {
 	left    uint64
 	trailed int
 	frames  *frames
+	prompt  bool // Read returns errNothing rather than read from the socket
 }
 
 // framingOf says how the body of a parsed head is framed.
@@ -61,8 +62,11 @@ func framingOf(head *http.Response) (framing, uint64) {
 // connection ended before.
 func (b *body) Read(p []byte) (n int, err error) {
 	for n < len(p) && b.next != ended {
-		if n > 0 && !b.ready() {
-			return n, nil
+		if (n > 0 || b.prompt) && !b.ready() {
+			if n > 0 {
+				return n, nil
+			}
+			return 0, errNothing
 		}
 		switch b.next {
 		case untilClose, counted, chunkData:

@@ -23,7 +23,9 @@ type Options struct {
 	// no bound.
 	ConnectTimeout time.Duration
 	// DialContext replaces look-up and TCP: it gets host:port as the URL has it, or
-	// the network unix and a path, and must return when its context ends.
+	// the network unix and a path, and must return when its context ends. The
+	// connection is the client's then: a TCP connection is taken over into a
+	// descriptor of its own, and the one that was returned is closed.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -35,6 +37,7 @@ type Client struct {
 	tls     *tlsSettings
 	proxy   func(*url.URL) (*url.URL, error) // nil: always direct
 	pool    pool
+	poller  poller
 	buffers sync.Pool // *bytes.Buffer for encoded requests
 
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)

@@ -31,7 +31,7 @@ type conn struct {
 	local  string
 	h2     *frames // nil: HTTP/1.1
 
-	abort func()      // closes raw; made once, so that watching allocates less
+	abort func()      // breaks raw; made once, so that watching allocates less
 	stop  func() bool // undoes the current watch; nil when unwatched
 
 	clock     probes.Clock
@@ -40,24 +40,27 @@ type conn struct {
 	firstByte time.Duration
 	lastRead  time.Duration
 	failed    error // what the last read of the stream ended with
+	pending   error // an error of the stream that has been read, but not yet told
 	// header is how many bytes may still be read as header; negative: no bound.
 	header int
 
 	expires time.Time // while idle
 }
 
-func newConn(raw net.Conn, rt route) *conn {
-	socket := newSocket(raw)
-	cn := &conn{raw: socket, stream: socket, route: rt, local: raw.LocalAddr().String(), header: -1}
+func newConn(raw *socket, rt route) *conn {
+	cn := &conn{raw: raw, stream: raw, route: rt, local: raw.LocalAddr().String(), header: -1}
 	cn.br = bufio.NewReaderSize(cn, readBuffer)
-	// Closing the socket and not the TLS session: that would first wait for a
-	// writer and could block on its farewell.
-	cn.abort = func() { _ = raw.Close() }
+	// The socket and not the TLS session: that would first wait for a writer and
+	// could block on its farewell.
+	cn.abort = func() { _ = raw.abort() }
 	return cn
 }
 
 // Read takes the next bytes of the answer, of which the socket knows when they came.
 func (cn *conn) Read(p []byte) (int, error) {
+	if cn.pending != nil {
+		return 0, cn.pending
+	}
 	if cn.header >= 0 && len(p) > cn.header {
 		if cn.header == 0 {
 			cn.failed = errHeaderTooLarge
@@ -79,7 +82,7 @@ func (cn *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watch ties the socket to ctx: its cancellation closes the socket at once, in
+// watch ties the socket to ctx: its cancellation breaks the socket at once, in
 // whatever phase. No goroutine runs until that happens.
 func (cn *conn) watch(ctx context.Context) {
 	if cn.stop == nil && ctx.Done() != nil {
@@ -87,7 +90,7 @@ func (cn *conn) watch(ctx context.Context) {
 	}
 }
 
-// unwatch reports whether the socket was left alone; if not, it is being closed.
+// unwatch reports whether the socket was left alone; if not, it is being broken.
 func (cn *conn) unwatch() bool {
 	stop := cn.stop
 	cn.stop = nil
@@ -107,7 +110,7 @@ func (cn *conn) spent() bool {
 	if cn.h2 != nil {
 		return cn.h2.goneAway || cn.h2.unsent
 	}
-	return cn.br.Buffered() > 0
+	return cn.br.Buffered() > 0 || cn.raw.holds()
 }
 
 // usable reports whether an idle connection can still be used.
@@ -120,7 +123,7 @@ func (cn *conn) usable() bool {
 
 func (cn *conn) close() {
 	cn.unwatch()
-	cn.abort()
+	_ = cn.raw.Close()
 }
 
 // begin forgets the previous exchange.

@@ -48,7 +48,7 @@ func (x *exchange) dial(rt route) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	cn := newConn(raw, rt)
+	cn := newConn(newSocket(raw, &x.client.poller), rt)
 	cn.watch(x.ctx)
 	x.trace.LocalAddress = cn.local
 	if err := d.prepare(cn); err != nil {

@@ -8,11 +8,13 @@
 //     connection that was used last, or opens one: look-up, connect (with a
 //     proxy's tunnel), TLS, each timed on the run's clock.
 //  2. The request is encoded into one buffer and leaves in one write.
-//  3. The caller's own goroutine reads the answer. Bytes are dated where they enter,
+//  3. A caller's goroutine reads the answer; the package has none. Bytes are dated where they enter,
 //     below TLS: by the kernel's receive stamp on TCP sockets of Linux, elsewhere
 //     by the instant at which the read returned. Interim answers are skipped.
 //  4. [Response.Read] hands out body bytes as soon as any are there, without the
 //     framing and, if the server compressed against our wish, decompressed.
+//     [Response.Stream] does so until the body ends; streams of one client then share
+//     the waiting and the reading, so that a token costs one read (see poller).
 //  5. [Response.Close] keeps the connection for the next exchange when its
 //     answer is complete, and closes it otherwise.
 //
@@ -27,5 +29,5 @@
 // retried, with one exception that is reported: a reused connection that failed
 // before the first byte of an answer is replaced once by a new one.
 //
-// Bounds are deadlines of the socket. A cancelled context closes the socket.
+// Bounds are deadlines of the socket. A cancelled context breaks the connection.
 package wire

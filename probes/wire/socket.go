@@ -26,7 +26,10 @@ const stepTolerance = 100 * time.Microsecond
 // the last, so reading less at once would not bring the others back.
 type socket struct {
 	net.Conn
-	receiver *receiver // nil: the kernel does not say when bytes came
+	polled *polled // the same connection; nil: it is the runtime's
+	// prompt: a read that finds nothing returns errNothing, instead of waiting. Only
+	// a polled connection can do that.
+	prompt bool
 
 	arrived time.Time // the date of the bytes that came last
 	opened  time.Time // where offset counts from
@@ -46,8 +49,45 @@ type socket struct {
 	receiving probes.Receiving // of the exchange
 }
 
-func newSocket(raw net.Conn) *socket {
-	return &socket{Conn: raw, receiver: newReceiver(raw), opened: time.Now()}
+// errNothing is what a prompt read returns when nothing has come.
+var errNothing = errors.New("nothing has come")
+
+func newSocket(raw net.Conn, p *poller) *socket {
+	s := &socket{Conn: raw, opened: time.Now()}
+	if s.polled = p.newPolled(raw); s.polled != nil {
+		s.Conn = s.polled
+	}
+	return s
+}
+
+// abort breaks the connection; any goroutine may do so, at any time.
+func (s *socket) abort() error {
+	if s.polled != nil {
+		return s.polled.abort()
+	}
+	return s.Close()
+}
+
+// holds reports whether bytes of the connection have been taken from the kernel that
+// nobody has read yet.
+func (s *socket) holds() bool { return s.polled != nil && !s.polled.inbox.empty() }
+
+// stream calls serve whenever bytes have come, until it returns true or the deadline
+// passes. The connection must be polled; serve must read promptly.
+func (s *socket) stream(serve func() bool) error {
+	for {
+		err := s.polled.stream(serve)
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		// What has come in time may not have been looked at yet.
+		if serve() {
+			return nil
+		}
+		if !s.postpone() {
+			return err
+		}
+	}
 }
 
 // begin forgets the previous exchange.
@@ -58,10 +98,9 @@ func (s *socket) begin() {
 // Read reads what is there, or waits for it until the deadline.
 func (s *socket) Read(p []byte) (int, error) {
 	for {
-		n, wall, err := s.receive(p)
+		n, at, wall, err := s.receive(p)
 		if n > 0 {
-			now := time.Now()
-			s.date(now, now.UnixNano(), wall)
+			s.date(at, at.UnixNano(), wall)
 		}
 		if n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !s.postpone() {
 			return n, err
@@ -69,12 +108,13 @@ func (s *socket) Read(p []byte) (int, error) {
 	}
 }
 
-func (s *socket) receive(p []byte) (n int, wall int64, err error) {
-	if s.receiver != nil {
-		return s.receiver.read(p)
+// receive also says when the read returned, and what the kernel's stamp is.
+func (s *socket) receive(p []byte) (n int, at time.Time, wall int64, err error) {
+	if s.polled != nil {
+		return s.polled.receive(p, !s.prompt)
 	}
 	n, err = s.Conn.Read(p)
-	return n, 0, err
+	return n, time.Now(), 0, err
 }
 
 // date sets arrived for a read that returned at now, when the wall clock said

@@ -95,7 +95,7 @@ func TestKernelStampsOnTheRunsClock(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newSocket(nil)
+			s := newSocket(nil, nil)
 			s.floor = s.opened.Add(test.floor)
 			var got []time.Duration
 			for _, r := range test.reads {

@@ -88,7 +88,7 @@ func BenchmarkReceive(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer raw.Close()
-	from, s := <-peers, newSocket(raw)
+	from, s := <-peers, newSocket(raw, new(poller))
 	event, buf := make([]byte, 250), make([]byte, 4096)
 	b.ReportAllocs()
 	for b.Loop() {
