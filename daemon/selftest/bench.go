@@ -88,7 +88,7 @@ func (b *bench) measure(ctx context.Context, o Options, streams int) (Level, err
 	run := exec.CommandContext(ctx, "python3", append(benchModule,
 		"--backend", "vllm", "--base-url", "http://"+known.Address, "--model", "truth", "--tokenizer", b.folder,
 		"--dataset-name", "random-ids", "--random-input-len", "32", "--random-output-len", strconv.Itoa(o.script.tokens), "--random-range-ratio", "1",
-		"--num-prompts", strconv.Itoa(streams*o.Rounds), "--max-concurrency", strconv.Itoa(streams), "--request-rate", "inf",
+		"--num-prompts", strconv.Itoa(streams*o.Rounds), "--max-concurrency", strconv.Itoa(streams), "--request-rate", strconv.FormatFloat(float64(streams)/o.script.request().Seconds(), 'f', 3, 64),
 		"--output-file", results, detailsFlag, "--disable-tqdm")...)
 	run.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
 	if out, err := run.CombinedOutput(); err != nil {

@@ -38,14 +38,20 @@ func sendFloor(ctx context.Context, clock probes.Clock, l load) ([]Exchange, err
 		}
 		_ = unix.Close(f.epoll)
 	}()
-	for range min(l.Streams, l.Requests) {
-		if err := f.open(); err != nil {
-			return nil, err
-		}
-	}
 	ready := make([]unix.EpollEvent, 1024)
-	for len(f.streams) > 0 {
-		n, err := unix.EpollWait(f.epoll, ready, 1000)
+	start, slots := clock.Now(), min(l.Streams, l.Requests)
+	for opened := 0; opened < slots || len(f.streams) > 0; {
+		timeout := 1000
+		for ; opened < slots; opened++ {
+			if early := start + time.Duration(opened)*l.Gap - clock.Now(); early > 0 {
+				timeout = int(early/time.Millisecond) + 1
+				break
+			}
+			if err := f.open(); err != nil {
+				return nil, err
+			}
+		}
+		n, err := unix.EpollWait(f.epoll, ready, timeout)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return nil, fmt.Errorf("wait for streams: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/inferbeat/inferbeat/probes"
 )
@@ -31,8 +32,9 @@ func sendNaive(ctx context.Context, clock probes.Clock, l load) ([]Exchange, err
 	exchanges := make([]Exchange, l.Requests)
 	indexes := make(chan int)
 	var workers sync.WaitGroup
-	for range l.Streams {
+	for slot := range l.Streams {
 		workers.Go(func() {
+			time.Sleep(time.Duration(slot) * l.Gap)
 			for i := range indexes {
 				e := &exchanges[i]
 				e.ID = strconv.Itoa(i)

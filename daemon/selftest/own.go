@@ -35,7 +35,7 @@ func sendOwn(ctx context.Context, clock probes.Clock, l load) ([]Exchange, error
 	}
 	exchanges := make([]Exchange, 0, l.Requests)
 	stats := loadgen.Run(ctx, clock, loadgen.Load{
-		Backend: client, Next: next, Offsets: constant(l.Rate), Concurrency: l.Streams, Count: l.Requests, Start: clock.Now(),
+		Backend: client, Next: next, Offsets: constant(l.Rate), Concurrency: l.Streams, SlotGap: l.Gap, Count: l.Requests, Start: clock.Now(),
 	}, func(record probes.Record) { exchanges = append(exchanges, exchangeOf(&record)) })
 	return exchanges, stats.Err
 }

@@ -44,6 +44,9 @@ type script struct {
 	requests, short int     // how many, of how many tokens
 }
 
+// request is how long an answer takes.
+func (s *script) request() time.Duration { return s.TTFT + s.ITL*time.Duration(s.tokens-1) }
+
 // usualScript has common figures of a served model. The open loop keeps about 60
 // streams busy, so that its rate is the pacer's and not a limit of the host.
 var usualScript = script{
@@ -237,10 +240,10 @@ func measureLevel(ctx context.Context, o Options, client string, streams int) (L
 		return level, nil
 	}
 	o.Progress(fmt.Sprintf("%s, %d streams", client, streams))
-	perRequest := o.script.TTFT + o.script.ITL*time.Duration(o.script.tokens-1)
+	perRequest := o.script.request()
 	l := load{
-		Client: client, Streams: streams, Requests: streams * o.Rounds, Tokens: o.script.tokens, Backend: o.Backend,
-		Limit: 3*perRequest*time.Duration(o.Rounds) + 10*time.Second,
+		Client: client, Streams: streams, Gap: perRequest / time.Duration(streams), Requests: streams * o.Rounds, Tokens: o.script.tokens, Backend: o.Backend,
+		Limit: 3*perRequest*time.Duration(o.Rounds+1) + 10*time.Second,
 	}
 	sent, really, err := exchange(ctx, o, l)
 	if err != nil {

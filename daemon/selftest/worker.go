@@ -41,9 +41,12 @@ type hello struct {
 
 // load is what a client sends.
 type load struct {
-	Client   string // a name of clients
-	Address  string
-	Streams  int // closed loop
+	Client  string // a name of clients
+	Address string
+	Streams int // closed loop
+	// Gap is from the start of one stream to the next: all at once would measure the
+	// burst, and not the streams.
+	Gap      time.Duration
 	Requests int
 	Rate     float64 // requests a second in an open loop; 0 is the closed loop
 	Tokens   int
