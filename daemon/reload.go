@@ -28,6 +28,7 @@ func LoadConfig(source config.Source) (*config.Config, error) {
 		Schedule: func(s probes.Schedule) error { _, err := schedule.Parse(s); return err },
 		Workload: CheckWorkload, Arrivals: arrival.Validate,
 		HasTimes: workload.HasTimes, AcceptsImages: backend.AcceptsImages, Adapters: backend.CheckAdapters, Comparable: Comparable, Variables: compare.Variables(),
+		FlushCache: backend.CheckFlush, Profile: backend.CheckProfile,
 	})
 }
 

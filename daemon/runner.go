@@ -187,6 +187,11 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	if part.warms(run.Spec.Warmup) {
 		loadgen.Run(ctx, clock, part.load(warmupLoad(run.Spec, client.backend, source.NextWarmup, clock.Now())), collect(run, &run.Warmup, hooks))
 	}
+	profiling, err := profile(ctx, client.backend, run)
+	if err != nil {
+		return err
+	}
+	defer profiling.stop(ctx) // should anything below panic
 	if err := part.await(ctx, clock); err != nil {
 		return err
 	}
@@ -205,6 +210,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	used := process.stop()
 	evidence := verdict.Evidence{Concurrent: leave()}
 	server := seen.ended(ctx, &evidence)
+	evidence.ProfilerLeftOn = profiling.stop(ctx)
 	if err := errors.Join(stats.Err, source.Err(), part.err()); err != nil {
 		return fmt.Errorf("read workload %s: %w", run.Spec.Workload.Name, err)
 	}

@@ -60,6 +60,9 @@ type Spec struct {
 	StaleAfter time.Duration
 	// FlushCache empties the server's prefix cache before the run.
 	FlushCache bool
+	// Profile has the server's own profiler run during the measured part, whose numbers
+	// are then those of a slower server; nil leaves it off.
+	Profile *Profile `json:",omitempty"`
 	// Repeats is how many times a load is run, one after the other; its result is
 	// the median of them. 0 and 1 are once.
 	Repeats int
@@ -90,6 +93,18 @@ type Spec struct {
 	// Shard is the part of the load that this process sends. Requests, Arrivals and
 	// Warmup are those of the whole load.
 	Shard Shard
+}
+
+// Profile is what a server's profiler is asked for. All but its being there is for
+// servers that take it: zero values leave the choice to them.
+type Profile struct {
+	Activities []string // as SGLang names them: CPU, GPU, CUDA_PROFILER ...
+	StartStep  int      // forward steps before it begins
+	Steps      int      // forward steps after which it ends by itself
+	ByStage    bool     // prefill and decode apart
+	Stages     []string // these stages alone
+	OutputDir  string   // on the server
+	Prefix     string   // of its files
 }
 
 // PeakTurns is how many requests each worker of a peak's step has at least: with

@@ -132,6 +132,10 @@ func TestFlagEffects(t *testing.T) {
 		{"--repeats 3", func(r *resolved) { r.Spec.Repeats = 3 }},
 		{"--offline-result " + sharegpt, func(r *resolved) { r.Spec.OfflineResult = sharegpt }},
 		{"--flush-cache", func(r *resolved) { r.Spec.FlushCache = true }},
+		{"--profile", func(r *resolved) { r.Spec.Profile = &probes.Profile{} }},
+		{"--profile --profile-activities CPU,GPU --profile-start-step 2 --profile-num-steps 5 --profile-by-stage --profile-stages decode --profile-output-dir /tmp/p --profile-prefix night", func(r *resolved) {
+			r.Spec.Profile = &probes.Profile{Activities: []string{"CPU", "GPU"}, StartStep: 2, Steps: 5, ByStage: true, Stages: []string{"decode"}, OutputDir: "/tmp/p", Prefix: "night"}
+		}},
 
 		{"--temperature 0.7", func(r *resolved) { r.Spec.Workload.Sampling.Temperature = 0.7 }},
 		{"--disable-stream", func(r *resolved) { r.Spec.Workload.Sampling.Stream = false }},

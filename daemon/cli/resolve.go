@@ -276,6 +276,7 @@ func (o *runFlags) buildSpec(m *mistakes) probes.Spec {
 	s := probes.Spec{
 		Probe: "run", Kind: o.kind, Requests: o.numPrompts, Duration: o.duration,
 		Warmup: probes.Warmup{Requests: o.warmup}, FlushCache: o.flushCache, OfflineResult: o.offlineResult,
+		Profile: o.buildProfile(m),
 	}
 	if o.kind != probes.Load {
 		s.Probe = string(o.kind)

@@ -61,6 +61,9 @@ func TestRunExitStatus(t *testing.T) {
 			[]string{"--max-concurrency", "1"}, exitPass, "inferbeat run: 1 of 3 requests to {url} failed (backend vllm)\n  1 http_5xx: "},
 		"no flush": {nil, []string{"--flush-cache"}, exitUnknown,
 			"inferbeat run: nothing was measured: flush cache of run: flush cache: start the server with VLLM_SERVER_DEV_MODE=1: status 404 Not Found: Not Found\n"},
+		"no profiler": {nil, []string{"--profile"}, exitUnknown,
+			"inferbeat run: nothing was measured: profile run: start profile: start the server with a profiler (vLLM: --profiler-config; SGLang: SGLANG_TORCH_PROFILER_DIR): status 404 Not Found: Not Found\n"},
+		"profiled": {func(c *fakellm.Config) { c.Profiler = true }, []string{"--profile"}, exitPass, ""},
 		"wrong flag": {nil, []string{"--seed", "x"}, exitUsage,
 			"inferbeat run: invalid argument \"x\" for \"--seed\" flag: must be an integer; see 'inferbeat run --help'\n"},
 	} {
@@ -71,7 +74,7 @@ func TestRunExitStatus(t *testing.T) {
 				t.Errorf("code %d, want %d", got.code, tt.code)
 			}
 			contains(t, "stderr", got.stderr, strings.ReplaceAll(tt.stderr, "{url}", url))
-			if reported := strings.Contains(got.stdout, "Serving Benchmark Result"); reported == (name == "no flush" || name == "wrong flag") {
+			if reported := strings.Contains(got.stdout, "Serving Benchmark Result"); reported == (name == "no flush" || name == "no profiler" || name == "wrong flag") {
 				t.Errorf("report printed: %v", reported)
 			}
 		})

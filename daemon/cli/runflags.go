@@ -65,6 +65,8 @@ type runFlags struct {
 	extraBody        string
 	adapters         probes.Adapters
 	flushCache       bool
+	profiled         bool
+	profile          probes.Profile
 	shard, startAt   string
 	timeouts         probes.Timeouts
 	outputFile       string
@@ -257,6 +259,7 @@ func (o *runFlags) defineLoad(f *pflag.FlagSet) {
 	} else if o.kind == probes.Paired {
 		f.IntVar(&o.pairs, "pairs", defaultPairs, "run each side so many times")
 	} else {
+		o.defineProfile(f)
 		f.IntVar(&o.repeats, "repeats", 1, "run so many times, one after the other, and report the median of each number with its spread")
 		o.offlineFlag(f)
 	}
@@ -282,6 +285,18 @@ func (o *runFlags) defineBatch(f *pflag.FlagSet) {
 	f.IntSliceVar(&o.batchSizes, "batch-size", []int{1}, "requests that are sent at once; several `sizes`, as in --batch-size 1 4 16 or 1,4,16, are run one after the other")
 	f.IntVar(&o.warmup, "warmup-requests", -1, "requests at once before each batch, with prompts of their own (default: as many as the batch)")
 	f.BoolVar(&o.flushCache, "flush-cache", false, "empty the server's prefix cache before each batch")
+	o.defineProfile(f)
+}
+
+func (o *runFlags) defineProfile(f *pflag.FlagSet) {
+	f.BoolVar(&o.profiled, "profile", false, "run the server's own profiler during the measurement (sglang, vllm); the run is then suspect, and no baseline")
+	f.StringSliceVar(&o.profile.Activities, "profile-activities", nil, "sglang: `what` to record, such as CPU,GPU (default: the server's)")
+	f.IntVar(&o.profile.StartStep, "profile-start-step", 0, "sglang: forward steps before recording begins")
+	f.IntVar(&o.profile.Steps, "profile-num-steps", 0, "sglang: forward steps after which it ends by itself (default: the end of the run)")
+	f.BoolVar(&o.profile.ByStage, "profile-by-stage", false, "sglang: record prefill and decode apart")
+	f.StringSliceVar(&o.profile.Stages, "profile-stages", nil, "sglang: record these `stages` alone, such as prefill")
+	f.StringVar(&o.profile.OutputDir, "profile-output-dir", "", "sglang: `folder` on the server for its traces (default: the server's)")
+	f.StringVar(&o.profile.Prefix, "profile-prefix", "", "sglang: `text` before the names of its files")
 }
 
 func (o *runFlags) defineSampling(f *pflag.FlagSet) {

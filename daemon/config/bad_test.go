@@ -48,6 +48,18 @@ var stages = Checks{
 		}
 		return nil
 	},
+	FlushCache: func(backend string) error {
+		if backend == "openai-chat" {
+			return errors.New("there is no flush")
+		}
+		return nil
+	},
+	Profile: func(backend string, p *probes.Profile) error {
+		if p.Steps == 666 {
+			return errors.New("takes no options")
+		}
+		return nil
+	},
 	Variables: []string{"model", "quantization"},
 	Comparable: func(reference, candidate probes.Target, spec probes.Spec) error {
 		if reference.BaseURL == candidate.BaseURL {

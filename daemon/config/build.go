@@ -190,7 +190,7 @@ func (b *builder) probe(name string, p *probe) probes.Spec {
 		Requests: requests, Duration: p.Duration, Warmup: probes.Warmup(p.Warmup), Schedule: b.schedule(path, p),
 		SLOs: b.slos(path, p), Limits: b.limits(path, p), Window: probes.Window(p.Window),
 		QueueLimits: b.queueLimits(path, p), FailureThreshold: p.FailureThreshold,
-		StaleAfter: p.StaleAfter, KeepText: p.KeepText,
+		StaleAfter: p.StaleAfter, KeepText: p.KeepText, FlushCache: p.FlushCache, Profile: b.profile(path, p),
 		Repeats: p.Repeats, StartConcurrency: p.StartConcurrency, OfflineResult: p.OfflineResult,
 		Expect: b.expectation(path, p), Regression: b.regression(path, p),
 	}

@@ -181,6 +181,7 @@ func (b *builder) checkSide(path, target string, c *comparison, spec probes.Spec
 	over := func(format string, args ...any) {
 		b.report(path, "exceeds environment %s: %s", name, fmt.Sprintf(format, args...))
 	}
+	b.mutates(path, "the comparison", name, b.doc.Targets[target].Backend, spec)
 	if c.Probe != "" {
 		checkKind(spec.Kind, env, over)
 	}

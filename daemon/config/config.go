@@ -32,6 +32,9 @@ type Checks struct {
 	// Adapters reports a LoRA adapter that a backend cannot ask for.
 	Adapters func(backend string, w probes.Workload) error
 	Arrivals func(probes.Arrivals) error
+	// FlushCache and Profile report a backend that has no such call, or takes it otherwise.
+	FlushCache func(backend string) error
+	Profile    func(backend string, p *probes.Profile) error
 	// Variables are what must not differ between the sides of a comparison.
 	Variables []string
 	// Comparable reports why two targets cannot be given one load.

@@ -144,6 +144,8 @@ probes:
     window: {min_samples: 50, max_age: 1h}
     stale_after: 2d
     keep_text: true
+    flush_cache: true
+    profile: {activities: [CPU, GPU], num_steps: 5, start_step: 2, by_stage: true, stages: [prefill], output_dir: /tmp/p, prefix: night}
 targets:
   - name: t
     pool: llama
@@ -165,7 +167,7 @@ targets:
     timeouts: {idle: 9s, total: 7s}
     probes: [p]
 environments:
-  lab: {class: staging}
+  lab: {class: staging, allow: [flush_cache, profile]}
 `)
 	here, err := filepath.Abs("1.yaml")
 	if err != nil {
@@ -211,6 +213,7 @@ environments:
 			QueueLimits:      []probes.QueueLimit{{Severity: probes.Info, Bound: 4.5}, {Severity: probes.Warning, Bound: 20}},
 			FailureThreshold: 4,
 			Window:           probes.Window{MinSamples: 50, MaxAge: time.Hour}, StaleAfter: 48 * time.Hour, KeepText: true,
+			FlushCache: true, Profile: &probes.Profile{Activities: []string{"CPU", "GPU"}, Steps: 5, StartStep: 2, ByStage: true, Stages: []string{"prefill"}, OutputDir: "/tmp/p", Prefix: "night"},
 		},
 	}
 	if diff := cmp.Diff([]Pair{want}, c.Pairs(), cmp.AllowUnexported(probes.Optional[float64]{})); diff != "" {

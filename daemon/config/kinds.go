@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ var ofKinds = []struct {
 	{"batch_size", []probes.Kind{probes.Batch}},
 	{"start_concurrency", []probes.Kind{probes.Peak}},
 	{"expect", []probes.Kind{probes.Canary}},
+	{"profile", []probes.Kind{probes.Load, probes.Replay, probes.Batch}},
 	{"offline_result", []probes.Kind{probes.Load, probes.Peak}},
 }
 
@@ -101,6 +103,18 @@ func (b *builder) expectation(path string, p *probe) probes.Expect {
 	}
 	p.Expect.MaxTokens = or(p.Expect.MaxTokens, defaultAnswerTokens)
 	return probes.Expect(p.Expect)
+}
+
+// profile is nil unless it was asked for, by enabled or by any of its details.
+func (b *builder) profile(path string, p *probe) *probes.Profile {
+	detailed := !b.set(path+".profile.enabled") && !reflect.ValueOf(p.Profile).IsZero()
+	if !p.Profile.Enabled && !detailed {
+		return nil
+	}
+	return &probes.Profile{
+		Activities: p.Profile.Activities, StartStep: p.Profile.StartStep, Steps: p.Profile.NumSteps, ByStage: p.Profile.ByStage,
+		Stages: p.Profile.Stages, OutputDir: p.Profile.OutputDir, Prefix: p.Profile.Prefix,
+	}
 }
 
 // load is how many requests a run has and when they are due, which some kinds do

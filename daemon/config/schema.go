@@ -165,6 +165,8 @@ type probe struct {
 	Window           window        `yaml:"window" doc:"What a canary's result is computed from."`
 	Regression       regression    `yaml:"regression" doc:"Judge each run against those of earlier nights: {} judges all that the probe measures. Not for a canary, whose results are windows."`
 	StaleAfter       time.Duration `yaml:"stale_after" min:">0" doc:"Age at which a result no longer stands. 3 intervals and a time-out, at least 15m for a canary and 1h for others; the interval of a schedule is its longest gap by day."`
+	FlushCache       bool          `yaml:"flush_cache" default:"false" doc:"Empty the server's prefix cache before each run; the environment must allow flush_cache."`
+	Profile          profile       `yaml:"profile" scalar:"enabled" doc:"Run the server's own profiler during the measurement: true, or a mapping; the environment must allow profile (load, replay, batch; sglang, vllm). Such runs are suspect and no baseline of others."`
 	Expect           expect        `yaml:"expect" doc:"A question with a known answer that is asked after each run, greedily: a wrong answer fails the run (canary)."`
 	KeepText         bool          `yaml:"keep_text" default:"false" doc:"Keep the generated text in the results."`
 }
@@ -203,6 +205,17 @@ type expect struct {
 	Contains  probes.Secret `yaml:"contains" doc:"A part of the answer."`
 	SHA256    string        `yaml:"sha256" doc:"Hex digest of the whole answer, white space around it apart."`
 	MaxTokens int           `yaml:"max_tokens" min:"1" doc:"Bound of the answer; 32 when not written."`
+}
+
+type profile struct {
+	Enabled    bool     `yaml:"enabled" doc:"Whether to profile; true when another key is written."`
+	Activities []string `yaml:"activities" doc:"What to record, as the server names it, e.g. [CPU, GPU]."`
+	StartStep  int      `yaml:"start_step" min:"1" doc:"Forward steps before it begins."`
+	NumSteps   int      `yaml:"num_steps" min:"1" doc:"Forward steps after which it ends by itself."`
+	ByStage    bool     `yaml:"by_stage" doc:"Record prefill and decode apart."`
+	Stages     []string `yaml:"stages" doc:"Record these stages alone, e.g. [prefill]."`
+	OutputDir  string   `yaml:"output_dir" doc:"Where the server writes its traces; a path on the server."`
+	Prefix     string   `yaml:"prefix" doc:"Of the names of its files."`
 }
 
 type warmup struct {
@@ -327,7 +340,7 @@ var enums = map[string][]string{
 	"level":      {"debug", "info", "warn", "error"},
 	"format":     {"logfmt", "json"},
 	"histograms": {"auto", "classic", "native"},
-	"allow":      {"flush_cache"},
+	"allow":      {"flush_cache", "profile"},
 	"dataset": {
 		"random", "random-ids", "sharegpt", "generated-shared-prefix", "image", "mmmu", "custom", "text", "trace", "mooncake", "burstgpt", "azure",
 	},

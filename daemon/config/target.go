@@ -269,12 +269,35 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 				b.report(path+".probes", "probe %s: %v (workload %s)", name, err, spec.Workload.Name)
 			}
 		}
+		b.mutates(path+".probes", "probe "+name, t.Environment, t.Backend, spec)
 		if known && b.sound(join("probes", name)) && b.sound(join("workloads", spec.Workload.Name)) {
 			over := func(format string, args ...any) {
 				b.report(path+".probes", "probe %s exceeds environment %s: %s", name, t.Environment, fmt.Sprintf(format, args...))
 			}
 			checkKind(spec.Kind, env, over)
 			plan.tokens += checkLoad(spec, interval(&p), env, over)
+		}
+	}
+}
+
+// mutates reports calls that change the server's state where its environment does not
+// allow them or its backend has none.
+func (b *builder) mutates(path, who, environment, backend string, spec probes.Spec) {
+	allow := b.doc.Environments[environment].Allow
+	if spec.FlushCache {
+		if !slices.Contains(allow, "flush_cache") {
+			b.report(path, "%s flushes the cache, which environment %s does not allow: add flush_cache to its allow", who, environment)
+		}
+		if check := b.checks.FlushCache; check != nil {
+			b.refused(path, path, check(backend))
+		}
+	}
+	if spec.Profile != nil {
+		if !slices.Contains(allow, "profile") {
+			b.report(path, "%s profiles the server, which environment %s does not allow: add profile to its allow", who, environment)
+		}
+		if check := b.checks.Profile; check != nil {
+			b.refused(path, path, check(backend, spec.Profile))
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (t *tokenID) UnmarshalJSON(b []byte) error {
 // beside /v1 of the base URL unless it starts with it. It may also be the target's
 // MetricsURL, whose host gets neither headers nor key unless it is the target's own.
 func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (status int, header http.Header, body []byte, err error) {
-	resp, body, err := c.converse(ctx, http.MethodGet, path, nil, maxBytes)
+	resp, body, err := c.converse(ctx, controlTime, http.MethodGet, path, nil, maxBytes)
 	if resp == nil {
 		return 0, nil, nil, fmt.Errorf("get %s: %w", withoutQuery(path), err)
 	}
@@ -112,6 +112,11 @@ func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (status i
 // call makes one exchange beside the measurement and decodes its JSON answer into
 // reply, unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, body, reply any) error {
+	return c.callWithin(ctx, controlTime, method, path, body, reply)
+}
+
+// callWithin is such a call with a bound of its own.
+func (c *Client) callWithin(ctx context.Context, bound time.Duration, method, path string, body, reply any) error {
 	var question []byte
 	if body != nil {
 		var err error
@@ -119,7 +124,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, reply any)
 			return fmt.Errorf("encode request: %w", err)
 		}
 	}
-	resp, text, err := c.converse(ctx, method, path, question, maxControlBody)
+	resp, text, err := c.converse(ctx, bound, method, path, question, maxControlBody)
 	switch {
 	case resp == nil:
 		return err
@@ -138,8 +143,8 @@ func (c *Client) call(ctx context.Context, method, path string, body, reply any)
 
 // converse is such an exchange: its answer and the body, which is at most limit bytes.
 // With an error there may be an answer, and the part of its body that had come.
-func (c *Client) converse(ctx context.Context, method, path string, question []byte, limit int64) (*wire.Response, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, controlTime)
+func (c *Client) converse(ctx context.Context, bound time.Duration, method, path string, question []byte, limit int64) (*wire.Response, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	url, header, err := c.address(path)
 	if err != nil {

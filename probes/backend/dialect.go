@@ -22,6 +22,9 @@ type dialect struct {
 	modelsPath string
 	// flushPath empties the prefix cache; empty: cannot be done.
 	flushPath string
+	// profile builds what /start_profile is asked with, nil for an empty body; without
+	// it the server has no such call.
+	profile func(p *probes.Profile) (map[string]any, error)
 	// tokenize are the forms in which the server may take a text to tokenize.
 	tokenize []tokenizeWay
 

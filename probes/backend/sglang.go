@@ -11,7 +11,7 @@ var ignoreEOS = map[string]any{"ignore_eos": true}
 // sglangNative is SGLang's own /generate. Its text is cumulative, unless the
 // server runs with incremental output; its completion count always is.
 var sglangNative = dialect{
-	path: "/generate", images: true, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", tokenize: textWays,
+	path: "/generate", images: true, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", profile: sglangProfile, tokenize: textWays,
 	tokenIDs: true, sampling: "sampling_params", lengthField: "max_new_tokens", exact: ignoreEOS,
 	body: generateBody, lora: loraPath, cumulative: true, parse: parseGenerate,
 }
@@ -19,12 +19,12 @@ var sglangNative = dialect{
 // SGLang's OpenAI routes.
 var (
 	sglangText = dialect{
-		path: completionsPath, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", tokenize: textWays,
+		path: completionsPath, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", profile: sglangProfile, tokenize: textWays,
 		tokenIDs: true, lengthField: "max_tokens", exact: ignoreEOS, runningUsage: true,
 		body: completionsBody, lora: loraPath, parse: parseOpenAI,
 	}
 	sglangChat = dialect{
-		path: chatPath, messages: true, images: true, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", tokenize: chatWays,
+		path: chatPath, messages: true, images: true, port: 30000, modelsPath: modelsPath, flushPath: "/flush_cache", profile: sglangProfile, tokenize: chatWays,
 		lengthField: "max_completion_tokens", exact: ignoreEOS, runningUsage: true,
 		body: chatBody, lora: loraPath, parse: parseOpenAI,
 	}

@@ -73,6 +73,9 @@ type Config struct {
 	CacheReport bool
 	// DevMode opens vLLM's /reset_prefix_cache.
 	DevMode bool
+	// Profiler gives vLLM the profiler that it has only when started with one; SGLang
+	// has its own always.
+	Profiler bool
 	// APIKey, when set, is asked for as a bearer token.
 	APIKey probes.Secret
 	// ServerInfo is merged over the launch arguments in SGLang's /server_info.

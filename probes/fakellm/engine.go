@@ -33,6 +33,7 @@ type Engine struct {
 	prefilling bool
 	stepping   bool
 	scripts    int // scripted requests in progress
+	profile    profile
 
 	ordinal int
 	totals  Totals

@@ -23,6 +23,8 @@ var sglang = flavour{
 		"POST /tokenize": (*Engine).tokenize, "POST /v1/tokenize": (*Engine).tokenize,
 		"POST /detokenize": (*Engine).detokenize, "POST /v1/detokenize": (*Engine).detokenize,
 		"/flush_cache":    (*Engine).flushCache,
+		"/start_profile":  (*Engine).startProfile,
+		"/stop_profile":   (*Engine).stopProfile,
 		"GET /get_load":   (*Engine).load,
 		"GET /v1/loads":   (*Engine).loads,
 		"GET /model_info": (*Engine).modelInfo, "GET /get_model_info": (*Engine).modelInfo,

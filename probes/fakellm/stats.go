@@ -43,6 +43,8 @@ type Stats struct {
 	Running      int // scripted requests included
 	Waiting      int
 	CachedBlocks int
+	Profiling    bool     // the profiler runs
+	Profiles     []string // what each profile was asked with, as it came
 	// Requests are the latest, in order of arrival.
 	Requests []RequestTrace
 }
@@ -123,6 +125,8 @@ func (e *Engine) Stats() Stats {
 		Running:      len(e.running) + e.scripts,
 		Waiting:      len(e.waiting),
 		CachedBlocks: e.cache.len(),
+		Profiling:    e.profile.running,
+		Profiles:     slices.Clone(e.profile.asked),
 		Requests:     make([]RequestTrace, len(e.traces)),
 	}
 	s.AcceptedPerPosition = slices.Clone(e.totals.AcceptedPerPosition)

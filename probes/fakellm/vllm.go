@@ -17,6 +17,8 @@ var vllm = flavour{
 		"GET /health": healthy, "GET /ping": healthy, "GET /v1/models": (*Engine).models, "GET /version": (*Engine).version,
 		"POST /tokenize": (*Engine).tokenize, "POST /detokenize": (*Engine).detokenize,
 		"POST /reset_prefix_cache": (*Engine).resetPrefixCache,
+		"POST /start_profile":      (*Engine).startProfile,
+		"POST /stop_profile":       (*Engine).stopProfile,
 	},
 	metrics: (*Engine).vllmMetrics,
 	buckets: [3]buckets{

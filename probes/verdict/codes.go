@@ -63,6 +63,8 @@ const (
 	FingerprintChanged = "fingerprint_changed"
 	ServerRestarted    = "server_restarted"
 	ConcurrentRun      = "concurrent_run"
+	Profiled           = "profiled"
+	ProfilerLeftOn     = "profiler_left_on"
 	Incomplete         = "incomplete"
 	DroppedRequests    = "dropped_requests"
 	TooFewSamples      = "too_few_samples"
@@ -155,6 +157,10 @@ var ValidityCodes = []Row{
 		"failures are real, but latencies are partly those of a cold server"},
 	{ConcurrentRun, string(probes.Suspect), "another run was going on the target",
 		"part of the load was not this run's"},
+	{Profiled, string(probes.Suspect), "the server's profiler ran during the measurement",
+		"it slows every step; such runs have a fingerprint of their own, so that they are nobody's baseline"},
+	{ProfilerLeftOn, string(probes.Suspect), "the server's profiler could not be stopped after the run",
+		"it goes on slowing whatever comes next"},
 	{Incomplete, string(probes.Suspect), "the run was cut short",
 		"the part that is there may not stand for the whole"},
 	{DroppedRequests, string(probes.Suspect), "requests were never sent, for want of time or of descriptors",

@@ -76,6 +76,9 @@ func addLoadParts(parts map[string]any, spec *probes.Spec, target probes.Target,
 	if spec.Definitions != probes.OwnDefinitions {
 		parts["definitions"] = spec.Definitions
 	}
+	if spec.Profile != nil {
+		parts["profile"] = true // whatever is profiled, the server is slower
+	}
 	if a.StartTogether {
 		parts["start_together"] = true
 	}

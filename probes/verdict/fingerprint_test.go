@@ -43,6 +43,7 @@ func TestFingerprint(t *testing.T) {
 		"Spec.Requests":              func(s *probes.Spec, _ *probes.Target) { s.Requests++ },
 		"Spec.Duration":              func(s *probes.Spec, _ *probes.Target) { s.Duration = time.Minute },
 		"Spec.StartConcurrency":      func(s *probes.Spec, _ *probes.Target) { s.StartConcurrency = 4 },
+		"Spec.Profile":               func(s *probes.Spec, _ *probes.Target) { s.Profile = &probes.Profile{} },
 		"Spec.FlushCache":            func(s *probes.Spec, _ *probes.Target) { s.FlushCache = true },
 		"Warmup.Requests":            func(s *probes.Spec, _ *probes.Target) { s.Warmup.Requests++ },
 		"Warmup.Duration":            func(s *probes.Spec, _ *probes.Target) { s.Warmup.Duration = time.Minute },

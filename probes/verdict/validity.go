@@ -19,6 +19,9 @@ type Evidence struct {
 	// with their values after.
 	Changed         []probes.Fact
 	ServerRestarted bool
+	// ProfilerLeftOn is why the server's profiler could not be stopped; empty when it
+	// was, or never ran.
+	ProfilerLeftOn string
 	// Window says that the records are the window of a continuous probe and not
 	// one of its runs. They have no common clock, so lags and rate are not judged
 	// again; each of the runs has been, when it ended.
@@ -172,6 +175,12 @@ func (c *check) circumstances() {
 	}
 	if c.evidence.Concurrent {
 		c.add(probes.Suspect, ConcurrentRun, "another run was going on the target")
+	}
+	if c.run.Spec.Profile != nil {
+		c.add(probes.Suspect, Profiled, "the server was profiled during the run, which slows it")
+	}
+	if why := c.evidence.ProfilerLeftOn; why != "" {
+		c.add(probes.Suspect, ProfilerLeftOn, "the server's profiler may still be running: %s", why)
 	}
 	c.shards()
 	if c.evidence.Interrupted || !c.run.Complete && !c.evidence.Window {

@@ -186,6 +186,9 @@ var validityCases = []validityCase{
 		text: "it is now version 0.5.10, tensor_parallel 4"},
 	{name: "server_restarted", evidence: Evidence{ServerRestarted: true}, state: suspect, codes: []string{ServerRestarted}},
 	{name: "another_run", evidence: Evidence{Concurrent: true}, state: suspect, codes: []string{ConcurrentRun}},
+	{name: "profiled", change: func(run *probes.Run) { run.Spec.Profile = &probes.Profile{} }, state: suspect, codes: []string{Profiled}},
+	{name: "profiler_left_on", evidence: Evidence{ProfilerLeftOn: "stop profile: status 500"}, state: suspect, codes: []string{ProfilerLeftOn},
+		text: "may still be running: stop profile: status 500"},
 	{name: "interrupted", evidence: Evidence{Interrupted: true}, state: suspect, codes: []string{Incomplete}, text: "after 200 completed"},
 	{name: "not_complete", change: func(run *probes.Run) { run.Complete = false }, state: suspect, codes: []string{Incomplete}},
 
