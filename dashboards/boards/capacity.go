@@ -42,6 +42,7 @@ func capacity() *dashboard.DashboardBuilder {
 		}, units.RequestsPerSecond,
 			line(maxBy("target, probe", v.of(catalog.CapacityKnee)), "knee {{target}} {{probe}}"),
 			line(maxBy("target, probe", v.of(catalog.CapacitySafe)), "safe {{target}} {{probe}}"),
+			line(maxBy("target, probe", v.of(catalog.CapacityBaseline)), "baseline {{target}} {{probe}}"),
 			line(maxBy("target, probe, bound", v.of(catalog.CapacityInterval)), "95 % {{bound}} {{target}} {{probe}}")).
 			LineInterpolation(common.LineInterpolationStepAfter).
 			OverrideByRegexp("/^95 % .*/", []dashboard.DynamicConfigValue{

@@ -1,6 +1,7 @@
 package boards
 
 import (
+	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
@@ -13,7 +14,8 @@ import (
 func compare() *dashboard.DashboardBuilder {
 	v := pairVars
 	b := withPairs(frame(uidCompare, "Compare", "Is staging as good as production?", "now-24h"))
-	b = b.WithRow(dashboard.NewRowBuilder("Side by side, the same probe"))
+	b = comparisons(b.WithVariable(choose(varComparison, "Comparison", "label_values("+vars{varJob}.of(catalog.ComparisonInfo)+", comparison)")))
+	b = b.WithRow(dashboard.NewRowBuilder("Side by side, the same probe (separate runs)"))
 	for _, s := range []struct{ title, asks, unit, expr string }{
 		{"TTFT p99", "Who makes the unlucky wait longer?", units.Seconds, v.latency("ttft", "p99")},
 		{"TTFT p50", "Who makes everybody wait longer?", units.Seconds, v.latency("ttft", "p50")},
@@ -36,4 +38,51 @@ func sideBySide(title, asks, unit, expr string) *timeseries.PanelBuilder {
 		none: noResult,
 	}, unit, line(maxBy("target, probe", expr), "{{target}} {{probe}}")).
 		SpanNulls(common.BoolOrFloat64{Bool: p(true)}).DataLinks(links(runLink(), targetLink()))
+}
+
+const noComparison = "No comparison of this selection is complete, or its last one is too old to stand."
+
+// comparisons are decided on pairs of runs that take turns, which removes most
+// of the noise that separate runs have.
+func comparisons(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
+	v := comparisonVars
+	names := valueNames(value{-1, "better", blue}, value{0, "as good", green}, value{1, "undecided", orange}, value{2, "worse", red}, value{3, "not enough data", grey})
+	overall := v.of(catalog.ComparisonVerdict, is(catalog.LabelMetric, "overall"))
+	return b.WithRow(dashboard.NewRowBuilder("Comparisons (pairs of runs in turns)")).
+		WithPanel(columns(rows("Answers", about{
+			asks: "May the candidate replace the reference?",
+			good: "as good, or better.",
+			act:  "worse: the ratios say in what. undecided: more pairs, or a wider margin. not enough data: runs were invalid, their pages say why.",
+			none: noComparison,
+		}, units.Short,
+			line(maxBy("comparison, candidate, reference", v.of(catalog.ComparisonInfo)), ""), line(maxBy("comparison", overall), ""),
+			line("time() - "+maxBy("comparison", v.of(catalog.ComparisonTimestamp)), ""), line(maxBy("comparison", v.of(catalog.ComparisonStaleAfter)), "")),
+			column{field: "comparison", heading: "Comparison"}, column{field: "candidate", heading: "Candidate"}, column{field: "reference", heading: "Reference"},
+			column{field: "Value #B", heading: "Answer", mappings: names},
+			column{field: "Value #C", heading: "Age", unit: units.Seconds}, column{field: "Value #D", heading: "Stands for", unit: units.Seconds},
+		).Span(12).Height(8)).
+		WithPanel(ratios(v)).
+		WithPanel(states("Verdicts by series", about{
+			asks: "In what does the candidate differ, and since when?",
+			good: "as good.",
+			act:  "A change at a version mark is that build.",
+			none: noComparison,
+		}, names, line(maxBy("comparison, metric", v.of(catalog.ComparisonVerdict)), "{{comparison}} {{metric}}"))).
+		WithPanel(timeSeries("Candidate as a share of the reference", about{
+			asks: "Does the gap grow from comparison to comparison?",
+			good: "Around 100 %.",
+			act:  "For latencies above is worse, for throughput below is.",
+			none: noComparison,
+		}, units.PercentUnit, line(maxBy("comparison, metric", v.of(catalog.ComparisonRatio)), "{{comparison}} {{metric}}")).
+			Min(0.8).Max(1.2).LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(0).Span(24))
+}
+
+func ratios(v vars) *bargauge.PanelBuilder {
+	return gauges("Ratios, candidate to reference", about{
+		asks: "What is different, and by how much?",
+		good: "100 % everywhere.",
+		act:  "Latencies above 100 % are slower, throughput below 100 % is less; whether it matters is the verdict's business, not the bar's.",
+		none: noComparison,
+	}, units.PercentUnit, line(maxBy("comparison, metric", v.of(catalog.ComparisonRatio)), "{{comparison}} {{metric}}")).
+		Min(0.5).Max(1.5).Thresholds(steps(blue))
 }

@@ -29,7 +29,8 @@ func fleet() *dashboard.DashboardBuilder {
 			good: "Every band says ok.",
 			act:  "A single band: drill down into that target. All bands at once: look at the network, the router and the prober's health first.",
 		}, valueNames(value{0, "ok", green}, value{1, "failing", red}),
-			line(v.failing("target"), "{{target}}")).DataLinks(links(targetLink()))).
+			line(maxBy("target", v.failing("target, probe")), "{{target}}")).DataLinks(links(targetLink()))).
+		WithPanel(verdicts("Nights", v).Height(6)).
 		WithPanel(timeSeries("Success ratio by pool", about{
 			asks: "Which share of the probes' requests is answered in full?",
 			good: "A line at 100 %.",
@@ -73,15 +74,15 @@ func fleetNumbers(v vars) []*statBuilder {
 		judged(number("Targets failing", about{
 			asks: "How many targets failed in their last runs?", good: "0.",
 			act: "The timeline shows which and since when.",
-		}, units.Short, line(count(v.failing("target")+" > 0"), "")), step{1, red}),
+		}, units.Short, line(count(maxBy("target", v.failing("target, probe"))+" > 0"), "")), step{1, red}),
 		judged(number("Objectives burning", about{
 			asks: "How many objectives spend their error budget faster than they may?", good: "0; 1 now and then is what a budget is for.",
 			act: "The SLO board shows how fast, and who burns it.",
 		}, units.Short, line(count(v.burnRate("1h")+" > 1"), "")), step{1, orange}),
-		judged(number("Limits exceeded", about{
-			asks: "How many results are above a limit of the configuration?", good: "0.",
-			act: "The target board shows the result against its limit.",
-		}, units.Short, line(count(v.overLimit()), "")), step{1, orange}),
+		judged(number("Regressions", about{
+			asks: "How many series of nights are confirmed to be worse than before?", good: "0.",
+			act: "The regression board says which, by how much and since which night.",
+		}, units.Short, line(count(fmt.Sprintf("%s == %d", maxBy("target, probe, metric", v.of(catalog.RegressionVerdict)), catalog.VerdictWorse)), "")), step{1, red}),
 		judged(number("Stale probes", about{
 			asks: "How many probes have not succeeded for longer than they may?", good: "0.",
 			act: "The prober is down, overloaded or refused: see prober health, and the skips on the regression board.",
@@ -97,13 +98,6 @@ func fleetNumbers(v vars) []*statBuilder {
 			act: "Too few: discovery lost targets, or a variable above is narrow.",
 		}, units.Short, line(fmt.Sprintf("count(%s)", maxBy("target, probe", v.of(catalog.RunActive))), "")),
 	}
-}
-
-// overLimit are the results above a limit; both come from one scrape, so a
-// reload moves them together.
-func (v vars) overLimit() string {
-	const labels = "target, probe, signal, stat"
-	return fmt.Sprintf("%s > on (%s) %s", maxBy(labels, v.of(catalog.ResultLatency)), labels, minBy(labels, v.of(catalog.LatencyThreshold)))
 }
 
 func firingAlerts() *table.PanelBuilder {
@@ -134,7 +128,7 @@ func poolTable(v vars) *table.PanelBuilder {
 		good: "All names green; the rows of one pool alike.",
 		act:  "Click a target to drill down. A pool with one odd row has a sick replica; a whole odd pool has a bad build or too much load.",
 	}, units.Short,
-		line(v.failingPairs(labels), ""), line(v.successRatio(labels), ""), line(maxBy(labels, v.latency("ttft", "p99")), ""), line(limit, ""),
+		line(v.failing(labels), ""), line(v.successRatio(labels), ""), line(maxBy(labels, v.latency("ttft", "p99")), ""), line(limit, ""),
 		line(maxBy(labels, v.latency("tpot", "p50")), ""), line(maxBy(labels, v.of(catalog.ResultOutputTokensPerSecond)), ""),
 		line(v.age(labels), "")),
 		column{field: "Value #A", heading: "State", width: 90, mappings: valueNames(value{0, "ok", green}, value{1, "failing", red})},
@@ -149,9 +143,4 @@ func poolTable(v vars) *table.PanelBuilder {
 		column{field: "Value #F", heading: "Output tok/s", unit: "suffix: tok/s"},
 		column{field: "Value #G", heading: "Result's age", unit: units.Seconds},
 	).SortBy(sortBy("State", true)).Height(10)
-}
-
-// failingPairs is failing for each pair; of two daemons both must see it.
-func (v vars) failingPairs(labels string) string {
-	return minBy(labels, v.of(catalog.ConsecutiveFailures)+" > bool 0")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -245,6 +246,18 @@ func states(title string, a about, mappings []dashboard.ValueMapping, q query) *
 		RowHeight(0.8).FillOpacity(70).LineWidth(0).NeverSpanNulls().
 		Mappings(mappings).Thresholds(steps(blue)).ColorScheme(colorBy(dashboard.FieldColorModeIdThresholds)).
 		Legend(legend()).Tooltip(tooltip()).WithTarget(over(q))
+}
+
+// gauges draws one bar for each series.
+func gauges(title string, a about, unit string, q query) *bargauge.PanelBuilder {
+	return bargauge.NewPanelBuilder().Title(title).Description(a.description([]query{q})).NoValue(a.noValue()).
+		Datasource(datasource()).Unit(unit).Span(12).Height(8).
+		Orientation(common.VizOrientationHorizontal).DisplayMode(common.BarGaugeDisplayModeBasic).
+		ValueMode(common.BarGaugeValueModeText).NamePlacement(common.BarGaugeNamePlacementLeft).Sizing(common.BarGaugeSizingAuto).
+		ShowUnfilled(true).MinVizHeight(12).MinVizWidth(8).MaxVizHeight(40).
+		ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"}).Fields("").Values(false)).
+		Legend(common.NewVizLegendOptionsBuilder().ShowLegend(false).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).Calcs([]string{})).
+		Thresholds(steps(blue)).ColorScheme(colorBy(dashboard.FieldColorModeIdThresholds)).WithTarget(over(q))
 }
 
 // heat draws the distribution of a histogram over time.

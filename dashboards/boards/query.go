@@ -87,10 +87,11 @@ func (v vars) latencyLimit(signal, stat, severity string) string {
 	return v.of(catalog.LatencyThreshold, is(catalog.LabelSignal, signal), is(catalog.LabelStat, stat), is(catalog.LabelSeverity, severity))
 }
 
-// failing is 1 for pairs whose last runs failed in a row, else 0; of two daemons
-// both must see it.
+// failing is 1 for pairs that failed as often in a row as counts as down, else
+// 0; of two daemons both must see it.
 func (v vars) failing(labels string) string {
-	return fmt.Sprintf("max by (%s) (min by (%s, probe) (%s) > bool 0)", labels, labels, v.of(catalog.ConsecutiveFailures))
+	return fmt.Sprintf("%s\n>= bool on (target, probe) group_left ()\n%s",
+		minBy(labels, v.of(catalog.ConsecutiveFailures)), maxBy("target, probe", v.of(catalog.FailureThreshold)))
 }
 
 // successRatio of finished requests, absent while there were none.
@@ -103,12 +104,11 @@ func (v vars) successRatio(labels string) string {
 // burnRate is how many times faster than allowed an objective's budget is
 // spent: 1 spends it exactly in its window.
 func (v vars) burnRate(window string) string {
-	const labels = "pool, target_env, model, probe, slo"
 	events := func(matchers ...string) string {
-		return sumBy(labels, fmt.Sprintf("increase(%s[%s])", v.of(catalog.SLOEvents, matchers...), window))
+		return sumBy(objectiveLabels, fmt.Sprintf("increase(%s[%s])", v.of(catalog.SLOEvents, matchers...), window))
 	}
 	return fmt.Sprintf("%s\n/\n(%s > 0)\n/\n(1 - %s)",
-		events(is(catalog.LabelResult, catalog.ResultBad)), events(), maxBy(labels, v.of(catalog.SLOObjective)))
+		events(is(catalog.LabelResult, catalog.ResultBad)), events(), maxBy(objectiveLabels, v.of(catalog.SLOObjective)))
 }
 
 // age of a pair's last result in seconds.

@@ -5,6 +5,8 @@ import (
 
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/statetimeline"
+	"github.com/grafana/grafana-foundation-sdk/go/table"
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 	"github.com/grafana/grafana-foundation-sdk/go/units"
 
@@ -16,7 +18,18 @@ import (
 func regression() *dashboard.DashboardBuilder {
 	v := pairVars
 	b := withWindow(withPairs(frame(uidRegression, "Nightly regression", "Is tonight worse than the last two weeks?", "now-14d")))
-	b = b.WithRow(dashboard.NewRowBuilder("Results, run by run"))
+	b = b.Annotation(mark("Regressions", red, true, v.of(catalog.RegressionOnsetTimestamp)+" * 1000", "{{metric}} of {{target}} changed", true)).
+		WithRow(dashboard.NewRowBuilder("What the nights say")).
+		WithPanel(effects(v)).WithPanel(verdicts("Verdicts", v)).
+		WithPanel(timeSeries("Effect against the baseline", about{
+			asks: "By how much is each series worse (up) or better (down) than its baseline?",
+			good: "Around 0 %, within the noise.",
+			act:  "Look for the version mark at the step; the table says how sure it is.",
+			none: noNights,
+		}, units.PercentUnit, line(maxBy("target, probe, metric", v.of(catalog.RegressionEffect)), "{{target}} {{probe}} {{metric}}")).
+			Min(-0.2).Max(0.2).LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(0).Span(24).
+			DataLinks(links(runLink(), targetLink()))).
+		WithRow(dashboard.NewRowBuilder("Results, run by run"))
 	for _, r := range []struct{ title, signal, stat, asks string }{
 		{"TTFT p50", "ttft", "p50", "Does the usual wait for the first token get longer?"},
 		{"TTFT p99", "ttft", "p99", "Does the tail of the wait get longer?"},
@@ -81,4 +94,54 @@ func runsPanels(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuild
 			column{field: "Value #C", heading: "Next start", unit: "dateTimeFromNow"},
 			column{field: "Value #D", heading: "Duration", unit: units.Seconds},
 		).Span(12).Height(8))
+}
+
+const noNights = "No probe of this selection has regression detection, or there are too few nights yet."
+
+// verdictNames are the words for the values of inferbeat_regression_verdict.
+func verdictNames() []dashboard.ValueMapping {
+	return valueNames(
+		value{catalog.VerdictBetter, "better", blue}, value{catalog.VerdictSame, "same", green},
+		value{catalog.VerdictSuspected, "suspected", "yellow"}, value{catalog.VerdictWorse, "worse", red},
+		value{catalog.VerdictLearning, "learning", grey}, value{catalog.VerdictDrift, "slow drift", orange},
+		value{catalog.VerdictUnstable, "unstable", "purple"},
+	)
+}
+
+func verdicts(title string, v vars) *statetimeline.PanelBuilder {
+	return states(title, about{
+		asks: "Which series of nights changed, and when?",
+		good: "same, everywhere.",
+		act:  "suspected: one night, wait for the re-run. worse: a confirmed step. slow drift: no single night is to blame. unstable: the test itself is too noisy.",
+		none: noNights,
+	}, verdictNames(), line(maxBy("target, probe, metric", v.of(catalog.RegressionVerdict)), "{{target}} {{probe}} {{metric}}")).
+		DataLinks(links(runLink(), targetLink()))
+}
+
+// effects is the verdict on each series with what stands behind it.
+func effects(v vars) *table.PanelBuilder {
+	const labels = "target, probe, metric"
+	bound := func(end string) string {
+		return maxBy(labels, v.of(catalog.RegressionInterval, is(catalog.LabelBound, end)))
+	}
+	effect := steps(green, step{0.02, orange}, step{0.05, red})
+	return columns(rows("Effects, worst first", about{
+		asks: "What is worse tonight, by how much, and how sure is that?",
+		good: "All same.",
+		act:  "Worse, with an interval that excludes 0: compare the builds before and after the onset. A wide interval, or a smallest step above what you care about: give the probe more requests or repeats.",
+		none: noNights,
+	}, units.Short,
+		line(maxBy(labels, v.of(catalog.RegressionVerdict)), ""), line(maxBy(labels, v.of(catalog.RegressionEffect)), ""),
+		line(bound("low"), ""), line(bound("high"), ""), line(maxBy(labels, v.of(catalog.RegressionSmallestStep)), ""),
+		line(maxBy(labels, v.of(catalog.RegressionBaselineRuns)), ""), line(maxBy(labels, v.of(catalog.RegressionOnsetTimestamp))+" * 1000", "")),
+		column{field: "target", heading: "Target", links: cellLink("Drill down into the target", uidTarget, catalog.LabelTarget, "Target")},
+		column{field: "probe", heading: "Probe"}, column{field: "metric", heading: "Series"},
+		column{field: "Value #A", heading: "Verdict", mappings: verdictNames()},
+		column{field: "Value #B", heading: "Effect", unit: units.PercentUnit, thresholds: effect},
+		column{field: "Value #C", heading: "from", unit: units.PercentUnit},
+		column{field: "Value #D", heading: "to", unit: units.PercentUnit},
+		column{field: "Value #E", heading: "Smallest step seen", unit: units.PercentUnit},
+		column{field: "Value #F", heading: "Nights behind it"},
+		column{field: "Value #G", heading: "Since", unit: "dateTimeFromNow"},
+	).SortBy(sortBy("Effect", true))
 }

@@ -1,8 +1,11 @@
 package boards
 
 import (
+	"fmt"
+
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/table"
 	"github.com/grafana/grafana-foundation-sdk/go/units"
 
 	"github.com/inferbeat/inferbeat/exporters/catalog"
@@ -15,22 +18,24 @@ func slo() *dashboard.DashboardBuilder {
 	b := withWindow(withPairs(frame(uidSLO, "Objectives", "How fast does the error budget burn, and who burns it?", "now-24h"))).
 		WithVariable(choose(catalog.LabelSLO, "Objective", "label_values("+pairVars.of(catalog.SLOObjective)+", slo)"))
 	return b.WithRow(dashboard.NewRowBuilder("Budget")).
+		WithPanel(objectives(v)).
+		WithPanel(timeSeries("Error budget left", about{
+			asks: "How much of each error budget is unspent?",
+			good: "Above 0 %, and not falling faster than the window passes.",
+			act:  "Below 25 %: stop risky changes. Below 0 %: the promise is broken until bad events leave the window.",
+			none: "The daemon keeps no store, or no continuous probe of this selection has slos.",
+		}, units.PercentUnit, line(minBy("pool, probe, slo", v.of(catalog.SLOBudgetRemaining)), "{{pool}} {{probe}} {{slo}}")).
+			Max(1).Thresholds(steps(red, step{0, orange}, step{0.25, green})).
+			ThresholdsStyle(common.NewGraphThresholdsStyleConfigBuilder().Mode(common.GraphThresholdsStyleModeDashed))).
 		WithPanel(timeSeries("Burn rate", about{
 			asks: "How many times faster than allowed is each error budget spent?",
 			good: "Below 1: at this speed the budget outlives its window.",
 			act:  "Above 14.4 over an hour a thirty-day budget lives for two days, which pages; above 6 over six hours it lives for five. See who burns it below.",
 			none: "No request of an objective ended within the hour: does a continuous probe of this selection have slos?",
 		}, "suffix:x", line(v.burnRate("1h"), "{{pool}} {{probe}} {{slo}} 1h"), line(v.burnRate("6h"), "{{pool}} {{probe}} {{slo}} 6h")).
-			Span(16).Thresholds(steps(green, step{1, orange}, step{14.4, red})).
+			Thresholds(steps(green, step{1, orange}, step{14.4, red})).
 			ThresholdsStyle(common.NewGraphThresholdsStyleConfigBuilder().Mode(common.GraphThresholdsStyleModeDashed)).
 			Legend(legend("lastNotNull", "max"))).
-		WithPanel(number("Budget left at this rate", about{
-			asks: "If the last six hours went on, in what time would a whole budget be spent?",
-			good: "More than the objective's window.",
-			act:  "Less than a day: stop what changed. Less than a week: look today.",
-			none: "Nothing is being spent.",
-		}, units.Seconds, line("min("+maxBy("pool, target_env, model, probe, slo", v.of(catalog.SLOWindow))+"\n/\n("+v.burnRate("6h")+" > 0))", "")).
-			Span(8).Height(8).Thresholds(steps(red, step{86400, orange}, step{7 * 86400, green}))).
 		WithRow(dashboard.NewRowBuilder("Events")).
 		WithPanel(bars("Bad events by target", about{
 			asks: "Who burns the budget?",
@@ -55,4 +60,30 @@ func slo() *dashboard.DashboardBuilder {
 		}, units.PercentUnit,
 			line(minBy("target, probe, slo", v.of(catalog.ResultSLOAttainment)), "{{target}} {{probe}} {{slo}}"),
 			line(maxBy("slo", v.of(catalog.SLOObjective)), limitLegend+" {{slo}}")).Max(1).Span(24).DataLinks(links(targetLink(), runLink())))
+}
+
+const objectiveLabels = "pool, target_env, model, probe, slo"
+
+func objectives(v vars) *table.PanelBuilder {
+	left := maxBy(objectiveLabels, v.of(catalog.SLOBudgetRemaining))
+	window := maxBy(objectiveLabels, v.of(catalog.SLOWindow))
+	burn := steps(green, step{1, orange}, step{6, red})
+	return columns(rows("Objectives, most spent first", about{
+		asks: "Which promise is in danger, and how soon is it broken?",
+		good: "Green budgets, burn rates below 1.",
+		act:  "The pool with the least left first; \"exhausted in\" says how much time there is at the speed of the last six hours.",
+		none: "No probe of this selection has slos.",
+	}, units.Short,
+		line(maxBy(objectiveLabels, v.of(catalog.SLOObjective)), ""), line(window, ""), line(left, ""),
+		line(v.burnRate("1h"), ""), line(v.burnRate("6h"), ""),
+		line(fmt.Sprintf("(%s > 0)\n*\n%s\n/\n(%s > 0)", left, window, v.burnRate("6h")), "")),
+		column{field: "pool", heading: "Pool"}, column{field: "target_env", heading: "Environment"}, column{field: "model", heading: "Model"},
+		column{field: "probe", heading: "Probe"}, column{field: "slo", heading: "Objective"},
+		column{field: "Value #A", heading: "Promised", unit: units.PercentUnit},
+		column{field: "Value #B", heading: "Window", unit: units.Seconds},
+		column{field: "Value #C", heading: "Budget left", unit: units.PercentUnit, thresholds: steps(red, step{0, orange}, step{0.25, green})},
+		column{field: "Value #D", heading: "Burn rate 1h", unit: "suffix:x", thresholds: burn},
+		column{field: "Value #E", heading: "Burn rate 6h", unit: "suffix:x", thresholds: burn},
+		column{field: "Value #F", heading: "Exhausted in", unit: units.Seconds, thresholds: steps(red, step{86400, orange}, step{7 * 86400, green})},
+	).SortBy(sortBy("Budget left", false)).Height(7)
 }

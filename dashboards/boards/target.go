@@ -7,6 +7,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/statetimeline"
 	"github.com/grafana/grafana-foundation-sdk/go/table"
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 	"github.com/grafana/grafana-foundation-sdk/go/units"
@@ -36,6 +37,7 @@ func target() *dashboard.DashboardBuilder {
 		}, units.Short, line(minBy("target, probe", v.of(catalog.ResultSamples, is("signal", "ttft"))), "{{target}} {{probe}}")).
 			Thresholds(steps(orange, step{100, green})).
 			ThresholdsStyle(common.NewGraphThresholdsStyleConfigBuilder().Mode(common.GraphThresholdsStyleModeDashed)))
+	b = b.WithPanel(breaches(v))
 	b = targetRequests(b.WithRow(dashboard.NewRowBuilder("Requests")), v)
 	b = targetLatency(b.WithRow(dashboard.NewRowBuilder("Latency")), v)
 	b = targetThroughput(b.WithRow(dashboard.NewRowBuilder("Throughput and workload")), v)
@@ -85,16 +87,8 @@ func againstLimits(v vars) *bargauge.PanelBuilder {
 		act:  "Above 100 % an alert is due; the latency panels show since when.",
 		none: "The probes of this selection have no limits.",
 	}
-	return bargauge.NewPanelBuilder().Title("Results as a share of their limits").Description(a.description([]query{q})).NoValue(a.noValue()).
-		Datasource(datasource()).Unit(units.PercentUnit).Min(0).Max(1.5).Span(12).Height(8).
-		Orientation(common.VizOrientationHorizontal).DisplayMode(common.BarGaugeDisplayModeBasic).
-		ValueMode(common.BarGaugeValueModeText).NamePlacement(common.BarGaugeNamePlacementLeft).Sizing(common.BarGaugeSizingAuto).
-		ShowUnfilled(true).MinVizHeight(12).MinVizWidth(8).MaxVizHeight(40).
-		ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"}).Fields("").Values(false)).
-		Legend(common.NewVizLegendOptionsBuilder().ShowLegend(false).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).Calcs([]string{})).
-		Thresholds(steps(green, step{0.8, orange}, step{1, red})).
-		ColorScheme(colorBy(dashboard.FieldColorModeIdThresholds)).DataLinks(links(runLink())).
-		WithTarget(over(q))
+	return gauges("Results as a share of their limits", a, units.PercentUnit, q).Min(0).Max(1.5).
+		Thresholds(steps(green, step{0.8, orange}, step{1, red})).DataLinks(links(runLink()))
 }
 
 func targetRequests(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuilder {
@@ -226,7 +220,8 @@ func targetServer(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBui
 	}
 	return b.
 		WithPanel(third("Waiting in the server", "Do requests queue before they are worked on?", "Near 0.",
-			"10 or more: TTFT is queueing time; add replicas or shed load.", units.Short, stat(catalog.ResultServerQueue, "mean"), stat(catalog.ResultServerQueue, "max"))).
+			"10 or more: TTFT is queueing time; add replicas or shed load.", units.Short, stat(catalog.ResultServerQueue, "mean"), stat(catalog.ResultServerQueue, "max"),
+			line(minBy("severity", v.of(catalog.QueueThreshold)), limitLegend+" {{severity}}"))).
 		WithPanel(third("Running in the server", "How full is the batch?", "Below the engine's largest batch.",
 			"At the top, with a queue: saturated. Low, with a queue: KV cache is the bottleneck.", units.Short, stat(catalog.ResultServerRunning, "mean"), stat(catalog.ResultServerRunning, "max"))).
 		WithPanel(third("KV cache in use", "Is there memory for one more sequence?", "Below 90 %.",
@@ -273,4 +268,15 @@ func facts(v vars) *table.PanelBuilder {
 
 func fixed(color string) []dashboard.DynamicConfigValue {
 	return []dashboard.DynamicConfigValue{property("color", map[string]any{"mode": "fixed", "fixedColor": color})}
+}
+
+// breaches say whether a limit is broken once or again and again.
+func breaches(v vars) *statetimeline.PanelBuilder {
+	return states("Results in a row above a limit", about{
+		asks: "Is it one bad result, or do they all break the limit?",
+		good: "0.",
+		act:  "1 may be noise; from 2 on it is not, and a critical limit pages.",
+		none: "The probes of this selection have no limits.",
+	}, valueNames(value{0, "0", green}, value{1, "1", orange}), line(maxBy("target, probe, signal, stat, severity", v.of(catalog.BreachRuns)), "{{target}} {{probe}} {{signal}} {{stat}} {{severity}}")).
+		Thresholds(steps(green, step{1, orange}, step{2, red})).DataLinks(links(runLink()))
 }
