@@ -107,12 +107,12 @@ func healthWork(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuild
 			asks: "Does every result reach every sink?", good: "Nothing to see.",
 			act: "lost: the sink is too slow. failed: it refuses; the log says why.", none: "No exporter lost or refused anything in the window.",
 		}, units.Short,
-			line(sumBy("sink", increase(v.of(catalog.ExporterDroppedEvents)))+" > 0", "lost {{sink}}"),
-			line(sumBy("sink", increase(v.of(catalog.ExporterErrors)))+" > 0", "failed {{sink}}")).Span(8)).
+			line(sumBy("sink", increase(v.of(catalog.ExporterDroppedEvents))), "lost {{sink}}"),
+			line(sumBy("sink", increase(v.of(catalog.ExporterErrors))), "failed {{sink}}")).Span(8)).
 		WithPanel(bars("Log lines by level", about{
 			asks: "Does the daemon complain?", good: "No errors, few warnings.",
 			act: "Read the log at the time of the bars.", none: "No line was logged in the window.",
-		}, units.Short, line(sumBy("level", increase(v.of(catalog.LogMessages)))+" > 0", "{{level}}")).Span(8).
+		}, units.Short, line(sumBy("level", increase(v.of(catalog.LogMessages))), "{{level}}")).Span(8).
 			OverrideByName("error", fixed(red)).OverrideByName("warn", fixed(orange)).OverrideByName("info", fixed(blue)).OverrideByName("debug", fixed(grey))).
 		WithPanel(columns(rows("Builds and configurations", about{
 			asks: "Which build runs with which configuration?", good: "One build everywhere.",

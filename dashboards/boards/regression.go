@@ -61,7 +61,7 @@ func runsPanels(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuild
 		good: "Success only.",
 		act:  "invalid: the prober could not be believed. failed: the target gave nothing. aborted: a limit or a shutdown stopped it.",
 		none: "No run ended in the window.",
-	}, units.Short, line(sumBy("result", increase(v.of(catalog.Runs)))+" > 0", "{{result}}")).
+	}, units.Short, line(sumBy("result", increase(v.of(catalog.Runs))), "{{result}}")).
 		OverrideByName("success", fixed(green)).OverrideByName("failed", fixed(red)).
 		OverrideByName("invalid", fixed(orange)).OverrideByName("aborted", fixed("purple"))).
 		WithPanel(bars("Skipped runs by reason", about{
@@ -69,7 +69,7 @@ func runsPanels(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuild
 			good: "None.",
 			act:  "overlap: the run takes longer than its interval. target_busy: another probe is on the target, spread the schedules. paused: somebody stopped it.",
 			none: "No run was skipped in the window.",
-		}, units.Short, line(sumBy("probe, reason", increase(v.of(catalog.RunSkips)))+" > 0", "{{probe}} {{reason}}"))).
+		}, units.Short, line(sumBy("reason", increase(v.of(catalog.RunSkips))), "{{reason}}"))).
 		WithPanel(timeSeries("Duration as a share of the interval", about{
 			asks: "Does a run still end before the next one begins?",
 			good: "Well below 100 %.",

@@ -97,7 +97,7 @@ func targetRequests(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardB
 		good: "All green.",
 		act:  "Errors: see their classes. Dropped: the prober could not send them in time, see prober health.",
 		none: "No request ended in the window.",
-	}, units.Short, line(sumBy("outcome", increase(v.of(catalog.Requests)))+" > 0", "{{outcome}}")).
+	}, units.Short, line(sumBy("outcome", increase(v.of(catalog.Requests))), "{{outcome}}")).
 		OverrideByName("success", fixed(green)).OverrideByName("error", fixed(red)).
 		OverrideByName("dropped", fixed(orange)).OverrideByName("cancelled", fixed("purple"))).
 		WithPanel(bars("Errors by class", about{
@@ -186,7 +186,7 @@ func targetThroughput(b *dashboard.DashboardBuilder, v vars) *dashboard.Dashboar
 			none: "No request ended in the window.",
 		}, tokensPerSecond, line(sumBy("target", rate(v.of(catalog.OutputTokens))), "out {{target}}"),
 			line(sumBy("target", rate(v.of(catalog.InputTokens))), "in {{target}}"),
-			line(sumBy("target", rate(v.of(catalog.CachedInputTokens)))+" > 0", "in, cached {{target}}"))).
+			line(sumBy("target", rate(v.of(catalog.CachedInputTokens))), "in, cached {{target}}"))).
 		WithPanel(timeSeries("Workload check", about{
 			asks: "Was the server asked what we meant to ask?",
 			good: "Input and output tokens as configured; output of 100 or more.",
