@@ -45,14 +45,22 @@ func frame(uid, title, question, from string) *dashboard.DashboardBuilder {
 
 // withPairs adds the variables that select pairs, each narrowed by those before
 // it, and the marks of what happened to them.
-func withPairs(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
+func withPairs(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder { return withPairsBut("", b) }
+
+// withPairsBut holds the variable single to one value: a board about one thing is
+// unreadable for all of them.
+func withPairsBut(single string, b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	labels := map[string]string{
 		catalog.LabelTargetEnv: "Environment", catalog.LabelPool: "Pool", catalog.LabelModel: "Model",
 		catalog.LabelTarget: "Target", catalog.LabelProbe: "Probe",
 	}
 	for i, name := range pairVars[1:] {
 		series := pairVars[:i+1].of(catalog.RunActive)
-		b = b.WithVariable(choose(name, labels[name], fmt.Sprintf("label_values(%s, %s)", series, name)))
+		variable := choose(name, labels[name], fmt.Sprintf("label_values(%s, %s)", series, name))
+		if name == single {
+			variable = variable.Multi(false).IncludeAll(false).Current(dashboard.VariableOption{})
+		}
+		b = b.WithVariable(variable)
 	}
 	return b.
 		Annotation(mark("Run starts", blue, false, pairVars.of(catalog.RunLastStart)+" * 1000", "{{probe}} on {{target}}", true)).

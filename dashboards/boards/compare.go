@@ -74,7 +74,7 @@ func comparisons(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			act:  "For latencies above is worse, for throughput below is.",
 			none: noComparison,
 		}, units.PercentUnit, line(maxBy("comparison, metric", v.of(catalog.ComparisonRatio)), "{{comparison}} {{metric}}")).
-			Min(0.8).Max(1.2).LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(0).Span(24))
+			AxisSoftMin(0.8).AxisSoftMax(1.2).LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(0).Span(24))
 }
 
 func ratios(v vars) *bargauge.PanelBuilder {

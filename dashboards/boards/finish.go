@@ -54,6 +54,10 @@ func prune(tree map[string]any) {
 		for _, key := range []string{"auto", "auto_min", "auto_count"} {
 			delete(variable, key)
 		}
+		if current, _ := variable["current"].(map[string]any); current != nil && current["value"] == nil {
+			delete(variable, "current") // Grafana chooses the first value
+			delete(variable, "allValue")
+		}
 	}
 	for _, panel := range list(tree, "panels") {
 		fieldConfig, _ := panel["fieldConfig"].(map[string]any)

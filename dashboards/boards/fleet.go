@@ -36,7 +36,7 @@ func fleet() *dashboard.DashboardBuilder {
 			good: "A line at 100 %.",
 			act:  "Open the target board: errors by class say whether it is the network, the server's limits or broken answers.",
 			none: "No request ended in the window.",
-		}, units.PercentUnit, line(v.successRatio("pool"), "{{pool}}")).Max(1)).
+		}, units.PercentUnit, line(v.successRatio("pool"), "{{pool}}")).Max(1).AxisSoftMin(0.9)).
 		WithPanel(timeSeries("TTFT p99 of the last results", about{
 			asks: "Which target is slow to its first token?",
 			good: "Flat lines that lie together: replicas of a pool should not differ.",

@@ -62,6 +62,7 @@ func (a about) noValue() string {
 type query struct {
 	expr, legend string
 	exemplars    bool
+	step         string // shortest step; empty for Grafana's own
 }
 
 // line is a query without exemplars.
@@ -78,8 +79,12 @@ func datasource() common.DataSourceRef {
 }
 
 func over(q query) *prometheus.DataqueryBuilder {
-	return prometheus.NewDataqueryBuilder().Datasource(datasource()).EditorMode(prometheus.QueryEditorModeCode).
+	b := prometheus.NewDataqueryBuilder().Datasource(datasource()).EditorMode(prometheus.QueryEditorModeCode).
 		Expr(q.expr).LegendFormat(q.legend).Exemplar(q.exemplars).Range()
+	if q.step != "" {
+		b = b.Interval(q.step)
+	}
+	return b
 }
 
 func now(q query) *prometheus.DataqueryBuilder {
@@ -133,7 +138,7 @@ func dashed() []dashboard.DynamicConfigValue {
 // timeSeries draws lines over time.
 func timeSeries(title string, a about, unit string, queries ...query) *timeseries.PanelBuilder {
 	b := timeseries.NewPanelBuilder().Title(title).Description(a.description(queries)).NoValue(a.noValue()).
-		Datasource(datasource()).Unit(unit).Min(0).Span(12).Height(8).
+		Datasource(datasource()).Unit(unit).AxisSoftMin(0).Span(12).Height(8).
 		LineWidth(2).FillOpacity(8).ShowPoints(common.VisibilityModeNever).
 		SpanNulls(common.BoolOrFloat64{Bool: p(false)}).
 		ColorScheme(colorBy(dashboard.FieldColorModeIdPaletteClassic)).Thresholds(steps(blue)).
@@ -145,9 +150,15 @@ func timeSeries(title string, a about, unit string, queries ...query) *timeserie
 	return b
 }
 
-// bars draws counts in windows over time, stacked.
+// bars draws counts in windows over time, stacked; the step is the window, so that
+// no event stands in two bars.
 func bars(title string, a about, unit string, queries ...query) *timeseries.PanelBuilder {
-	return timeSeries(title, a, unit, queries...).DrawStyle(common.GraphDrawStyleBars).FillOpacity(70).LineWidth(0).
+	var disjoint []query
+	for _, q := range queries {
+		q.step = "$" + varWindow
+		disjoint = append(disjoint, q)
+	}
+	return timeSeries(title, a, unit, disjoint...).DrawStyle(common.GraphDrawStyleBars).FillOpacity(70).LineWidth(0).
 		Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
 }
 
@@ -208,15 +219,14 @@ func columns(b *table.PanelBuilder, list ...column) *table.PanelBuilder {
 		"includeByName": include, "excludeByName": map[string]any{}, "indexByName": order, "renameByName": names,
 	}})
 	for _, c := range list {
-		if look := c.look(); len(look) > 0 {
-			b = b.OverrideByName(c.heading, look)
-		}
+		b = b.OverrideByName(c.heading, c.look())
 	}
 	return b
 }
 
 func (c column) look() []dashboard.DynamicConfigValue {
-	var look []dashboard.DynamicConfigValue
+	// An empty cell is a dash: the panel's own text for "no value" would fill every one.
+	look := []dashboard.DynamicConfigValue{property("noValue", "–")}
 	if c.unit != "" {
 		look = append(look, property("unit", c.unit))
 	}

@@ -27,7 +27,7 @@ func regression() *dashboard.DashboardBuilder {
 			act:  "Look for the version mark at the step; the table says how sure it is.",
 			none: noNights,
 		}, units.PercentUnit, line(maxBy("target, probe, metric", v.of(catalog.RegressionEffect)), "{{target}} {{probe}} {{metric}}")).
-			Min(-0.2).Max(0.2).LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(0).Span(24).
+			LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(0).Span(24).
 			DataLinks(links(runLink(), targetLink()))).
 		WithRow(dashboard.NewRowBuilder("Results, run by run"))
 	for _, r := range []struct{ title, signal, stat, asks string }{

@@ -23,7 +23,7 @@ const noResult = "No valid result yet, or it is older than stale_after."
 // limits, then the inside of the server.
 func target() *dashboard.DashboardBuilder {
 	v := pairVars
-	b := withWindow(withPairs(frame(uidTarget, "Target", "What does this replica do, and can the numbers be believed?", "now-6h")))
+	b := withWindow(withPairsBut(catalog.LabelTarget, frame(uidTarget, "Target", "What does this replica do, and can the numbers be believed?", "now-6h")))
 	b = b.WithRow(dashboard.NewRowBuilder("Verdict"))
 	for _, n := range targetNumbers(v) {
 		b = b.WithPanel(n)
@@ -111,7 +111,7 @@ func targetRequests(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardB
 			good: "A line at 100 %.",
 			act:  "A step is a crash or a deploy (see the marks); a slope is overload.",
 			none: "No request ended in the window.",
-		}, units.PercentUnit, line(v.successRatio("target, probe"), "{{target}} {{probe}}")).Max(1).DataLinks(links(runLink()))).
+		}, units.PercentUnit, line(v.successRatio("target, probe"), "{{target}} {{probe}}")).Max(1).AxisSoftMin(0.9).DataLinks(links(runLink()))).
 		WithPanel(timeSeries("In flight", about{
 			asks: "How many requests are out now?",
 			good: "At most what the environment's limits allow.",
