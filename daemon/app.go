@@ -60,6 +60,7 @@ type App struct {
 	prom        *prom.Exporter
 	fanout      *exporters.Fanout
 	listener    net.Listener
+	tls         bool // the page is served with TLS
 	server      *http.Server
 
 	running   runContext
@@ -108,6 +109,12 @@ func New(o Options) (*App, error) {
 	if err := a.apply(c); err != nil {
 		return nil, err
 	}
+	if err := exporterweb.Validate(c.Web.ConfigFile); err != nil {
+		return nil, fmt.Errorf("read web.config_file: %w", err)
+	}
+	if a.tls, err = c.Web.ServesTLS(); err != nil {
+		return nil, err
+	}
 	if a.listener, err = net.Listen("tcp", c.Web.ListenAddress); err != nil {
 		return nil, fmt.Errorf("listen on web.listen_address: %w", err)
 	}
@@ -129,7 +136,12 @@ func newProm(a *App, c *config.Config) (*prom.Exporter, error) {
 }
 
 // URL is where the page is.
-func (a *App) URL() string { return "http://" + a.listener.Addr().String() }
+func (a *App) URL() string {
+	if a.tls {
+		return "https://" + a.listener.Addr().String()
+	}
+	return "http://" + a.listener.Addr().String()
+}
 
 // Run serves and probes until ctx ends, then stops in order: no new runs, the
 // running ones cut and recorded as aborted, exporters drained, listener closed.
