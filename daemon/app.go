@@ -24,7 +24,6 @@ import (
 	"github.com/inferbeat/inferbeat/exporters/jsonl"
 	"github.com/inferbeat/inferbeat/exporters/prom"
 	"github.com/inferbeat/inferbeat/probes"
-	"github.com/inferbeat/inferbeat/probes/backend"
 )
 
 // Options are what a daemon is started with.
@@ -96,7 +95,7 @@ func New(o Options) (*App, error) {
 	a.log = newLogger(o.LogTo, c.Log.Format, a.logLevel, &a.logCount)
 	a.runner = &Runner{UserAgent: UserAgent(o.Version), Dial: o.Dial}
 	a.scheduler = schedule.New(schedule.Options{Start: a.startRun, Skipped: a.skipped, Panicked: a.schedulePanicked})
-	a.traffic = newTrafficMeter(c.Metrics.ServerInterval, backend.Options{DialContext: o.Dial, UserAgent: UserAgent(o.Version)}, a.scheduler.Paused, a.panicked)
+	a.traffic = newTrafficMeter(c.Metrics.ServerInterval, a.runner.options(), a.scheduler.Paused, a.panicked)
 	if a.prom, err = newProm(a, c); err != nil {
 		return nil, err
 	}
@@ -150,6 +149,11 @@ func (a *App) Run(ctx context.Context) error {
 	scheduling, stopScheduling := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopScheduling()
 	a.running.reset(scheduling)
+
+	a.nameModels(ctx, a.current())
+	if err := a.prom.SetPairs(a.tracker.snapshot(nil)); err != nil {
+		return fmt.Errorf("export the pairs under the models of their targets: %w", err)
+	}
 
 	served := make(chan error, 1)
 	go func() { served <- a.serve() }()

@@ -39,7 +39,7 @@ var summaryGood = summary.Good
 
 // Reload loads the configuration again. Everything that can fail comes first; an
 // error changes nothing but what is said about the last reload.
-func (a *App) Reload(context.Context) error {
+func (a *App) Reload(ctx context.Context) error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	fingerprint := config.Fingerprint(a.options.ConfigFiles)
@@ -48,6 +48,7 @@ func (a *App) Reload(context.Context) error {
 		err = a.needsRestart(c)
 	}
 	if err == nil {
+		a.nameModels(ctx, c)
 		err = a.apply(c)
 	}
 	a.state.Lock()

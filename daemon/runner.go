@@ -327,6 +327,10 @@ func prepared(next func() (*probes.Request, bool), spec *probes.Spec, keepText b
 	}
 }
 
+func (r *Runner) options() backend.Options {
+	return backend.Options{DialContext: r.Dial, UserAgent: r.UserAgent}
+}
+
 // client returns the pair's client, a new one when the target has changed.
 func (r *Runner) client(target probes.Target, probe string) (*pairClient, error) {
 	key := pairKey{target.Name, probe}
@@ -336,7 +340,7 @@ func (r *Runner) client(target probes.Target, probe string) (*pairClient, error)
 	if old != nil && reflect.DeepEqual(old.target, target) {
 		return old, nil
 	}
-	options := backend.Options{DialContext: r.Dial, UserAgent: r.UserAgent}
+	options := r.options()
 	b, err := backend.New(target, options)
 	if err != nil {
 		return nil, fmt.Errorf("reach %s: %w", target.Name, err)

@@ -293,7 +293,7 @@ type target struct {
 	MetricsURL      string                   `yaml:"metrics_url" as:"url" doc:"The server's metrics page, where that is not on url: a whole URL, or :port[/path] on the host of url, as in :8002 for Triton and :9000 for the exporter of TGI. /metrics when there is no path."`
 	MetricsKey      bool                     `yaml:"metrics_credentials" default:"false" doc:"Send the key and the headers to metrics_url although it is another host or port than url. The server's own always gets them."`
 	Path            string                   `yaml:"path" doc:"Request path in place of the backend's."`
-	Model           string                   `yaml:"model" doc:"Model to ask for; asked from /v1/models when not written."`
+	Model           string                   `yaml:"model" doc:"Model to ask for. When not written, the target is asked for its first one (/v1/models) at the start and at a reload, for up to 2s, and else by its first run. It is a label of all series: those of a target that is down at the start have none until it answers, and then go on under its name."`
 	APIKey          probes.Secret            `yaml:"api_key" doc:"Sent as bearer token. Better api_key_file or ${NAME}."`
 	APIKeyFile      string                   `yaml:"api_key_file" as:"path" doc:"File that holds the key; read again before each run, so that keys can rotate."`
 	Headers         map[string]probes.Secret `yaml:"headers" doc:"Request headers. Their values are treated as secrets."`

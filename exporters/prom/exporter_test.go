@@ -624,33 +624,63 @@ func TestRemovedPair(t *testing.T) {
 	}
 }
 
-// The model of a target may become known only when it first answers. What was
-// counted until then stays for its tombstone; when nothing was, no second
-// identity may be left, which every query would match.
+// The model of a target may become known only when it first answers. The pair goes on
+// under it with all that it has counted, and leaves no second identity, which every
+// query would match.
 func TestModelBecomesKnown(t *testing.T) {
-	for _, counted := range []bool{true, false} {
-		unnamed := canary()
-		unnamed.Pair.Model = ""
-		s := newStage(t, nil, unnamed)
-		if counted {
-			s.export(probes.Event{Kind: probes.EventRequestDone, Pair: unnamed.Pair, Spec: &unnamed.Spec, Record: new(failure(probes.Connect))})
+	for _, counted := range []uint64{1, 0} {
+		unnamed, other := canary(), canary()
+		unnamed.Pair.Model, other.Pair.Model, other.Pair.Probe = "", "", "other"
+		s := newStage(t, nil, unnamed, other)
+		if counted > 0 {
+			failed := failure(probes.Connect)
+			failed.Connection.DNS = probes.Known(time.Millisecond)
+			s.export(probes.Event{Kind: probes.EventRequestDone, Pair: unnamed.Pair, Spec: &unnamed.Spec, Record: &failed})
 		}
-		s.statuses = []probes.PairStatus{canary()}
+		named := other
+		named.Pair.Model = canaryOnA.Model
+		s.statuses = []probes.PairStatus{canary(), named}
 		if err := s.SetPairs(s.statuses); err != nil {
 			t.Fatal(err)
 		}
 		s.request(answer(time.Second))
-		s.wantSeries(s.page(), map[string]float64{
+		page := s.page()
+		s.wantSeries(page, map[string]float64{
 			of(catalog.Requests, "outcome", "success"):                           1,
-			ofPair(catalog.SLOEvents, canaryOnA, "slo", "fast", "result", "bad"): 0,
+			of(catalog.Requests, "outcome", "error"):                             float64(counted),
+			ofPair(catalog.SLOEvents, canaryOnA, "slo", "fast", "result", "bad"): 0, // counted by runs
+			ofPair(catalog.Requests, named.Pair, "outcome", "success"):           0,
 		})
-		old := ofPair(catalog.Requests, unnamed.Pair, "outcome", "error")
-		if counted {
-			s.wantSeries(s.page(), map[string]float64{old: 1})
-			s.now = epoch.Add(5 * time.Minute)
+		phases := 0.0
+		for key, value := range page {
+			if strings.Contains(key, `model=""`) {
+				t.Errorf("%s is left after %d counts", key, counted)
+			}
+			if strings.HasPrefix(key, catalog.ConnectionPhase+"_count") && strings.Contains(key, `phase="dns"`) {
+				phases += value
+			}
 		}
-		s.wantNone(s.page(), old)
+		if phases != float64(counted)+1 { // the answer has one too
+			t.Errorf("%v connections have looked a name up, want %d", phases, counted+1)
+		}
 	}
+}
+
+// Another model is another thing that is measured: what the old one has counted stays
+// for its tombstone, and the new one begins at 0.
+func TestModelChanges(t *testing.T) {
+	before := canary()
+	before.Pair.Model = "llama-2"
+	s := newStage(t, nil, before)
+	s.export(probes.Event{Kind: probes.EventRequestDone, Pair: before.Pair, Spec: &before.Spec, Record: new(failure(probes.Connect))})
+	s.statuses = []probes.PairStatus{canary()}
+	if err := s.SetPairs(s.statuses); err != nil {
+		t.Fatal(err)
+	}
+	old := ofPair(catalog.Requests, before.Pair, "outcome", "error")
+	s.wantSeries(s.page(), map[string]float64{old: 1, of(catalog.Requests, "outcome", "error"): 0})
+	s.now = epoch.Add(5 * time.Minute)
+	s.wantNone(s.page(), old)
 }
 
 func TestObjectiveKeepsItsCountOverAReload(t *testing.T) {

@@ -71,7 +71,8 @@ type probeSeries struct {
 
 // SetPairs makes pairs the configured ones; only Pair, Kind and Spec are read.
 // Their counters and histograms are shown from now on, new ones at 0. Those of
-// pairs that are gone stay for five minutes. When the estimate of all series
+// pairs that are gone stay for five minutes. A pair that had no model goes on under the
+// one that it has now. When the estimate of all series
 // exceeds Options.MaxSeries it changes nothing and returns an error.
 func (e *Exporter) SetPairs(pairs []probes.PairStatus) error {
 	if n := EstimateSeries(pairs, e.opts.Histograms); e.opts.MaxSeries > 0 && n > e.opts.MaxSeries {
@@ -94,6 +95,7 @@ func (e *Exporter) SetPairs(pairs []probes.PairStatus) error {
 	purge(e.pairs, now)
 	purge(e.targets, now)
 	purge(e.probes, now)
+	e.adopt(wantedPairs)
 	replace(e.pairs, wantedPairs, now, e.newPair)
 	replace(e.targets, wantedTargets, now, e.newTarget)
 	replace(e.probes, wantedProbes, now, e.newProbe)
@@ -114,8 +116,35 @@ func (e *Exporter) SetPairs(pairs []probes.PairStatus) error {
 	return nil
 }
 
+// adopt lets the sums of pairs whose model was not known go on under the one that their
+// target has named: it has been the same pair all the time. The old identity is gone at
+// once, so that a sum over the model neither loses a count nor has one twice.
+func (e *Exporter) adopt(wanted map[probes.Pair]*probes.PairStatus) {
+	for pair := range wanted {
+		unnamed := pair
+		unnamed.Model = ""
+		s := e.pairs[unnamed]
+		if pair.Model == "" || e.pairs[pair] != nil || s == nil || !s.removed.IsZero() || wanted[unnamed] != nil {
+			continue
+		}
+		s.mu.Lock()
+		s.pair, s.ids = pair, pairLabels(pair)
+		s.mu.Unlock()
+		e.pairs[pair] = s
+		delete(e.pairs, unnamed)
+		from, to := withoutProbe(unnamed), withoutProbe(pair)
+		if t := e.targets[from]; t != nil && e.targets[to] == nil {
+			t.mu.Lock()
+			t.ids = pairLabels(pair)[:4]
+			t.mu.Unlock()
+			e.targets[to] = t
+			delete(e.targets, from)
+		}
+	}
+}
+
 // dropRenamed deletes the series of pairs that go on under another identity
-// (their target has named its model) when they have counted nothing: there is no
+// (their target names another model) when they have counted nothing: there is no
 // increment to be scraped, and two identities of one pair would match every
 // query twice.
 func (e *Exporter) dropRenamed() {
