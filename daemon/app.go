@@ -249,8 +249,13 @@ func (a *App) Pause(paused bool) {
 	a.log.Warn("probing is paused or resumed by order", "paused", paused)
 }
 
-// Pairs is a snapshot of all pairs.
-func (a *App) Pairs() []probes.PairStatus { return a.tracker.snapshot(a.nextStarts()) }
+// Pairs is a snapshot of all pairs, each laid beside the others of its kind.
+func (a *App) Pairs() []probes.PairStatus {
+	pairs := a.tracker.snapshot(a.nextStarts())
+	apply(incidentsOf(pairs, a.labels), pairs)
+	outliers(pairs)
+	return pairs
+}
 
 // Comparisons is a snapshot of all comparisons.
 func (a *App) Comparisons() []probes.ComparisonStatus { return a.comparisons.snapshot(a.nextStarts()) }

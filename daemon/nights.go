@@ -62,6 +62,8 @@ type nights struct {
 	mu      sync.Mutex
 	told    map[pairKey][]regression.News // of the pair's last night, so that each is told once
 	doubted map[pairKey]int               // runs in a row that nobody can believe
+	// incidents have been told.
+	incidents []string
 }
 
 // horizon is how far back the nights of a judgement may lie. Baselines are younger; the

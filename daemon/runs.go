@@ -70,6 +70,9 @@ func (a *App) startRun(entry schedule.Entry, _ time.Time, lateness time.Duration
 	})
 	a.judgeNights(&pair.Spec, run)
 	a.tracker.finished(key, run)
+	if run.Changes != nil {
+		a.tellIncidents()
+	}
 	a.fanout.Publish(probes.Event{Kind: probes.EventRunDone, At: run.End, Pair: identity, RunID: run.ID, Spec: &run.Spec, Run: run})
 	a.logRun(run)
 }

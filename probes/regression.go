@@ -162,4 +162,7 @@ const (
 	ReasonVersionUnchanged   = "version_unchanged"
 	ReasonEnvironmentChanged = "environment_changed"
 	ReasonHourly             = "hourly"
+	ReasonSharedEnvironment  = "shared_environment"
+	ReasonSharedVersion      = "shared_version"
+	ReasonOutlier            = "outlier" // of a pair, not of a change
 )

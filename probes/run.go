@@ -186,6 +186,8 @@ type PairStatus struct {
 	// Changes are the pair's metrics beside their baselines, as of the last valid
 	// run; nil for a pair that is not judged over nights. They live as long as Result.
 	Changes []Change
+	// Peers say in what the replica is worse than the others of its pool.
+	Peers []Reason
 }
 
 // Result is a valid or suspect measurement: a finished run, or the window of a

@@ -58,6 +58,9 @@ type row struct {
 	Tail     bool // too few samples for the p99
 	LastRun  string
 	NextRun  string
+	// Changes are the metrics beside their nights, and Changed says in short what they say.
+	Changes []changeRow
+	Changed string
 }
 
 func newView(status Status, pairs []probes.PairStatus, compared []probes.ComparisonStatus, refresh time.Duration) view {
@@ -108,6 +111,10 @@ func newRow(p *probes.PairStatus, now time.Time) row {
 	}
 	if p.Result != nil && p.Kind == probes.Sweep {
 		fillSweep(&r, p.Result)
+	}
+	r.Reasons = append(r.Reasons, texts(p.Peers)...)
+	if len(p.Changes) > 0 {
+		r.Changes, r.Changed = newChangeRows(p.Changes), changedText(p.Changes)
 	}
 	// The last run speaks before the standing result: a target that has just
 	// gone down must not look well because of what it did before.
@@ -237,6 +244,8 @@ type pairJSON struct {
 	LastRun     *runJSON                               `json:"last_run"`
 	Result      *resultJSON                            `json:"result"`
 	Latency     map[probes.Signal]*probes.Distribution `json:"latency_seconds,omitempty"`
+	Changes     []changeJSON                           `json:"changes,omitempty"`
+	Peers       []probes.Reason                        `json:"peers,omitempty"`
 }
 
 type runJSON struct {
@@ -284,6 +293,7 @@ func newPairsJSON(pairs []probes.PairStatus) []pairJSON {
 		j := pairJSON{
 			Target: p.Pair.Target, Pool: p.Pair.Pool, Environment: p.Pair.Environment, Model: p.Pair.Model,
 			Probe: p.Pair.Probe, Kind: p.Kind, Active: p.Active, Paused: p.Paused,
+			Changes: newChangesJSON(p.Changes), Peers: p.Peers,
 		}
 		if !p.NextStart.IsZero() {
 			j.NextStart = &p.NextStart

@@ -379,3 +379,28 @@ func BenchmarkEncode(b *testing.B) {
 		}
 	}
 }
+
+// TestChanges: what a learning series does not know is null.
+func TestChanges(t *testing.T) {
+	r := run()
+	if _, there := encode(t, r, Options{})["inferbeat"].(map[string]any)["changes"]; there {
+		t.Error("a run that was not judged over nights has changes")
+	}
+	onset := time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
+	r.Changes = []probes.Change{
+		{Metric: probes.MetricTPOTp50, State: probes.ChangeWorse, Effect: probes.Known(0.2), Low: probes.Known(0.1), High: probes.Known(0.3), Baseline: probes.Known(0.02),
+			BaselineRuns: 45, BaselineAt: onset.AddDate(0, -1, 0), Onset: onset, SmallestStep: probes.Known(0.03),
+			Renamed: []probes.FactChange{{Name: "version", Before: "1", After: "2"}}, Reasons: []probes.Reason{{Code: "regression", Text: "worse"}}},
+		{Metric: probes.MetricCapacity, State: probes.ChangeLearning},
+	}
+	want := []any{
+		map[string]any{"metric": "tpot_p50", "state": "worse", "effect": 0.2, "low": 0.1, "high": 0.3, "baseline": 0.02, "baseline_nights": 45.0,
+			"baseline_at": "2026-02-01T02:00:00Z", "onset": "2026-03-01T02:00:00Z", "smallest_step": 0.03,
+			"server_changed": []any{map[string]any{"name": "version", "before": "1", "after": "2"}}, "reasons": []any{map[string]any{"code": "regression", "text": "worse"}}},
+		map[string]any{"metric": "capacity", "state": "learning", "effect": nil, "low": nil, "high": nil, "baseline": nil, "baseline_nights": 0.0,
+			"baseline_at": nil, "onset": nil, "smallest_step": nil, "reasons": []any{}},
+	}
+	if d := cmp.Diff(any(want), encode(t, r, Options{})["inferbeat"].(map[string]any)["changes"]); d != "" {
+		t.Errorf("changes (-want +got):\n%s", d)
+	}
+}

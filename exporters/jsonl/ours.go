@@ -70,6 +70,7 @@ type ours struct {
 	Offline *offline `json:"offline"`
 	Parts   []part   `json:"parts,omitempty"`
 
+	Changes    []change    `json:"changes,omitempty"`
 	Sweep      *sweep      `json:"sweep,omitempty"`
 	Comparison *comparison `json:"comparison,omitempty"`
 
@@ -201,6 +202,7 @@ func newOurs(run *probes.Run, version string) ours {
 	o.Definitions = text(string(run.Spec.Definitions))
 	o.Repeats, o.Offline = newRepeats(&s.Repeats), newOffline(&s.Offline)
 	o.Comparison = newComparison(run.Comparison)
+	o.Changes = newChanges(run.Changes)
 	if o.Traps == nil {
 		o.Traps = []probes.Reason{}
 	}

@@ -73,6 +73,7 @@ func (p *printer) outcome(run *probes.Run) {
 
 // conclusions say what to think of a run.
 func (p *printer) conclusions(run *probes.Run) {
+	p.nights(run.Changes)
 	p.rule("Validity", '-')
 	p.row("Validity:", orUnknown(string(run.Validity.State)))
 	p.reasons(run.Validity.Reasons)

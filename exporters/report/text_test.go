@@ -194,6 +194,25 @@ func repeatedRun() *probes.Run {
 	return run
 }
 
+// nightlyRun is slower than the nights before it.
+func nightlyRun() *probes.Run {
+	run := goodRun()
+	night := time.Date(2026, 11, 2, 2, 0, 0, 0, time.UTC)
+	run.Changes = []probes.Change{
+		{
+			Metric: probes.MetricTPOTp50, State: probes.ChangeWorse, Effect: probes.Known(0.2142), Low: probes.Known(0.1803), High: probes.Known(0.2497),
+			Baseline: probes.Known(0.02), BaselineRuns: 45, BaselineAt: night.AddDate(0, -2, 0), Onset: night, SmallestStep: probes.Known(0.031),
+			Reasons: []probes.Reason{
+				{Code: probes.ReasonRegression, Text: "tpot_p50 is 21.4 % (18.0 to 25.0 %) worse than its baseline since 2026-11-02 (major)"},
+				{Code: probes.ReasonVersionChanged, Text: "between the last night before and the first night of it: version 0.9.1 -> 0.9.2"},
+			},
+		},
+		{Metric: probes.MetricSuccessRatio, State: probes.ChangeNone, Effect: probes.Known(0.0), Baseline: probes.Known(1.0), BaselineRuns: 45},
+		{Metric: probes.MetricAcceptLength, State: probes.ChangeLearning, Reasons: []probes.Reason{{Code: probes.ReasonTooFewNights, Text: "not printed"}}},
+	}
+	return run
+}
+
 // comparedRun is two pairs, of which one can be believed.
 func comparedRun() *probes.Run {
 	run := goodRun()
@@ -296,7 +315,7 @@ func impossibleRun() *probes.Run {
 
 func TestGolden(t *testing.T) {
 	for name, run := range map[string]*probes.Run{
-		"good": goodRun(), "repeats": repeatedRun(), "comparison": comparedRun(), "gate": gatedRun(), "batch": batchRun(), "all_failed": failedRun(), "interrupted": interruptedRun(), "impossible": impossibleRun(),
+		"good": goodRun(), "repeats": repeatedRun(), "nights": nightlyRun(), "comparison": comparedRun(), "gate": gatedRun(), "batch": batchRun(), "all_failed": failedRun(), "interrupted": interruptedRun(), "impossible": impossibleRun(),
 		"sweep": sweptRun(), "sweep_cut": cutSweep(),
 	} {
 		t.Run(name, func(t *testing.T) {

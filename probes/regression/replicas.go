@@ -25,6 +25,9 @@ type Outlier struct {
 const (
 	minReplicas   = 3 // with two, nobody knows which one is odd
 	outlierSigmas = 3.5
+	// manyReplicas is from how many on one of them moves neither median nor spread of
+	// all; leaving each out in turn would then only cost time.
+	manyReplicas = 20
 )
 
 // Outliers finds the replicas that are worse than the others: more than 3.5 sigmas and
@@ -39,16 +42,17 @@ func Outliers(metric probes.RegressionMetric, replicas []Replica) []Outlier {
 	s := newScanner(Settings{Direction: class.Direction, Prior: class.Prior, Floor: class.Floor, DisplayStep: class.DisplayStep}, Nightly)
 	direction := float64(class.Direction)
 	var out []Outlier
-	others := make([]float64, 0, len(replicas))
+	all := make([]float64, len(replicas))
 	for i, r := range replicas {
-		others = others[:0]
-		for j, other := range replicas {
-			if j != i {
-				others = append(others, direction*math.Log(other.Value))
-			}
+		all[i] = direction * math.Log(r.Value)
+	}
+	others := make([]float64, 0, len(replicas))
+	base := s.describe(all)
+	for i, r := range replicas {
+		if len(replicas) < manyReplicas {
+			base = s.describe(append(append(others[:0], all[:i]...), all[i+1:]...))
 		}
-		base := s.describe(others)
-		shift := direction*math.Log(r.Value) - base.center
+		shift := all[i] - base.center
 		if shift > outlierSigmas*base.sigma && shift > math.Log1p(class.MinEffect) {
 			out = append(out, Outlier{Target: r.Target, Effect: direction * math.Expm1(direction*shift), Sigmas: shift / base.sigma})
 		}
@@ -57,4 +61,15 @@ func Outliers(metric probes.RegressionMetric, replicas []Replica) []Outlier {
 		return cmp.Or(cmp.Compare(b.Sigmas, a.Sigmas), cmp.Compare(a.Target, b.Target))
 	})
 	return out
+}
+
+// Current is what a standing result says, whatever kind of probe it is of. A canary's
+// window is no night, but replicas that are asked the same can be laid side by side.
+func Current(spec probes.Spec, result *probes.Result) Sample {
+	if spec.Kind.Continuous() {
+		spec.Kind = probes.Load
+	}
+	s := Sample{At: result.CompletedAt, Repeats: 1}
+	s.take(&probes.Run{Spec: spec, Summary: result.Summary, Capacity: result.Capacity})
+	return s
 }

@@ -74,6 +74,15 @@ func SampleOf(run *probes.Run) (Sample, bool) {
 		return Sample{}, false
 	}
 	s := Sample{At: run.Start, Fingerprint: run.Fingerprint, Facts: run.Facts, Repeats: max(1, run.Summary.Repeats.Used)}
+	s.take(run)
+	if serves(&run.Spec) {
+		s.Failed, s.Judged = failures(run)
+	}
+	return s, true
+}
+
+// take sets the values that a run has.
+func (s *Sample) take(run *probes.Run) {
 	for _, class := range Classes {
 		if !class.applies(&run.Spec) {
 			continue
@@ -82,10 +91,6 @@ func SampleOf(run *probes.Run) (Sample, bool) {
 			s.Set(class.Metric, v)
 		}
 	}
-	if serves(&run.Spec) {
-		s.Failed, s.Judged = failures(run)
-	}
-	return s, true
 }
 
 // failures are those of all repeats: the summary of a median has the counts of one.

@@ -268,6 +268,9 @@ var NightCodes = []Row{
 	{probes.ReasonNoNights, string(probes.ChangeLearning), "no night has a value that can be judged", "too few samples, too many failures, or answers too short for a pace"},
 	{probes.ReasonVersionChanged, "", "what the server says of itself differs between the last night before a change and the first one of it", "the usual cause"},
 	{probes.ReasonVersionUnchanged, "", "it says the same", "the surroundings are suspected: clocks, neighbours, network, configuration that it does not tell"},
+	{probes.ReasonSharedEnvironment, string(probes.ChangeSuspected), "at least three targets and 40 % of those that share a pool, host, node, rack, zone or network changed in the same direction within a night, and not for longer than three nights", "their surroundings are the likelier cause; each is on its own when it lasts"},
+	{probes.ReasonSharedVersion, "", "the same new version came to several targets that changed", "one piece of news, not many"},
+	{probes.ReasonOutlier, "", "a replica is more than 3.5 sigmas and the smallest effect worse than the median of at least two others of its pool", "a sick host, or another configuration than it should have"},
 	{probes.ReasonEnvironmentChanged, "", "a new fingerprint has three nights", "the old level is told for information; the two are not comparable"},
 }
 
