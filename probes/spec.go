@@ -292,12 +292,18 @@ type Groups struct {
 	// from 0, with a probability proportional to 1/(k+1)^ZipfAlpha. 0 gives each
 	// group the same number of prompts.
 	ZipfAlpha float64
+	// Ordered sends the prompts of a group one after the other; else all are shuffled.
+	Ordered bool `json:",omitzero"`
 }
 
 // ImageShape is what the pictures of the image dataset look like.
 type ImageShape struct {
-	Count      int    // in each request
-	Resolution string // 4k, 1080p, 720p, 360p, or height x width as in 512x768
+	Count int // in each request
+	// RandomCount draws the number of each request from 1 to Count.
+	RandomCount bool `json:",omitzero"`
+	// Resolution is 4k, 1080p, 720p, 360p, height x width as in 512x768, or drawn for
+	// each image as in random:256x256-1024x768.
+	Resolution string
 	Format     string // jpeg or png
 	Content    string // random or blank
 }

@@ -68,10 +68,14 @@ func TestFlagEffects(t *testing.T) {
 			r.Spec.Workload.Groups = probes.Groups{Count: 2, PromptsOfEach: 3, SystemTokens: 40, QuestionTokens: 5, OutputTokens: 6, RangeRatio: 0.5, ZipfAlpha: 1.5}
 			r.Spec.Requests = 6
 		}},
-		{"--backend vllm-chat --dataset-name image --image-count 2 --image-resolution 512x768 --image-format png --image-content blank", func(r *resolved) {
+		{"--dataset-name generated-shared-prefix --gsp-group-distribution zipf --gsp-ordered --num-prompts 9", func(r *resolved) {
+			r.Spec.Workload.Dataset, r.Spec.Workload.Cache, r.Spec.Requests = "generated-shared-prefix", probes.CacheShared, 9
+			r.Spec.Workload.Groups = probes.Groups{Count: 64, PromptsOfEach: 16, SystemTokens: 2048, QuestionTokens: 128, OutputTokens: 256, RangeRatio: 1, ZipfAlpha: 1, Ordered: true}
+		}},
+		{"--backend vllm-chat --dataset-name image --image-count 2 --random-image-count --image-resolution random:512x768-600x800 --image-format png --image-content blank", func(r *resolved) {
 			r.Target.Backend, r.Target.BaseURL = "vllm-chat", "http://127.0.0.1:8000"
 			r.Spec.Workload.Dataset = "image"
-			r.Spec.Workload.Images = probes.ImageShape{Count: 2, Resolution: "512x768", Format: "png", Content: "blank"}
+			r.Spec.Workload.Images = probes.ImageShape{Count: 2, RandomCount: true, Resolution: "random:512x768-600x800", Format: "png", Content: "blank"}
 		}},
 		{"--dataset-name trace --use-trace-timestamps --mooncake-slowdown-factor 2 --block-tokens 64 --time-unit us --num-prompts 0 --dataset-path " + sharegpt, func(r *resolved) {
 			r.Spec.Workload.Dataset, r.Spec.Workload.Path, r.Spec.Workload.Cache = "trace", sharegpt, probes.CacheShared
@@ -259,7 +263,7 @@ func TestFlagMistakes(t *testing.T) {
 		{[]string{"--numprompts", "3"}, `unknown flag --numprompts, did you mean "--num-prompts"?`},
 		{[]string{"--gsp-num-groups", "2"}, `--gsp-num-groups: has no effect on dataset random`},
 		{[]string{"--dataset-name", "generated-shared-prefix", "--gsp-zipf-alpha", "-1"}, `--gsp-zipf-alpha: -1 is outside 0 to 10; 0 makes all groups equally popular`},
-		{[]string{"--dataset-name", "image", "--image-resolution", "9k", "--backend", "vllm"}, "--image-resolution: \"9k\" is neither 4k, 1080p, 720p or 360p nor height x width such as 512x768, each side from 64 to 8192\n--dataset-name: backend vllm takes no images, choose a chat backend or sglang"},
+		{[]string{"--dataset-name", "image", "--image-resolution", "9k", "--backend", "vllm"}, "--image-resolution: \"9k\" is neither 4k, 1080p, 720p or 360p nor height x width such as 512x768 or random:256x256-1024x768, each side from 64 to 8192\n--dataset-name: backend vllm takes no images, choose a chat backend or sglang"},
 		{[]string{"--dataset-name", "sharegpt", "--dataset-url", "https://h/x"}, `--dataset-sha256: missing: nothing is fetched without a checksum`},
 		{[]string{"--use-trace-timestamps", "--request-rate", "3"}, "--use-trace-timestamps: has no effect on dataset random\n--request-rate: contradicts the times of the trace; stretch them with --mooncake-slowdown-factor"},
 		{[]string{"--wheel"}, `unknown flag --wheel; 'inferbeat run --help' lists them`},

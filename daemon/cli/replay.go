@@ -58,6 +58,9 @@ func (o *runFlags) shape(w *probes.Workload) {
 	switch w.Dataset {
 	case workload.GeneratedSharedPrefix:
 		w.Groups = o.groups
+		if o.groupChoice == "zipf" && !o.changed("gsp-zipf-alpha") {
+			w.Groups.ZipfAlpha = 1
+		}
 	case workload.Image:
 		w.Images = o.images
 	case workload.TraceRows, workload.Mooncake, workload.BurstGPT, workload.Azure:

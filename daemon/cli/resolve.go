@@ -352,6 +352,12 @@ func (o *runFlags) buildWorkload(m *mistakes) probes.Workload {
 	if o.applyTemplate && backend.AcceptsMessages(o.backend) {
 		m.add("apply-chat-template", "backend %s applies the template itself", o.backend)
 	}
+	switch {
+	case o.groupChoice != "" && o.groupChoice != "uniform" && o.groupChoice != "zipf":
+		m.add("gsp-group-distribution", "%q is neither uniform nor zipf", o.groupChoice)
+	case o.groupChoice == "uniform" && o.groups.ZipfAlpha != 0:
+		m.add("gsp-group-distribution", "uniform contradicts --gsp-zipf-alpha")
+	}
 	if slices.Contains(workload.Datasets, o.dataset) {
 		for _, d := range datasetFlags {
 			if o.changed(d.flag) && !slices.Contains(d.datasets, o.dataset) {

@@ -36,6 +36,7 @@ type runFlags struct {
 	url, sha256      string
 	skipBadRows      bool
 	groups           probes.Groups
+	groupChoice      string
 	images           probes.ImageShape
 	trace            probes.Trace
 	traceTimes       bool
@@ -108,7 +109,7 @@ var datasetFlags = []struct {
 	{"sharegpt-context-len", fileDatasets},
 	{"dataset-url", append([]string{workload.Text, workload.MMMU}, fileDatasets...)},
 	{"dataset-sha256", append([]string{workload.Text, workload.MMMU}, fileDatasets...)},
-	{"skip-bad-rows", rowDatasets},
+	{"skip-bad-rows", fileDatasets},
 	{"gsp-num-groups", []string{workload.GeneratedSharedPrefix}},
 	{"gsp-prompts-per-group", []string{workload.GeneratedSharedPrefix}},
 	{"gsp-system-prompt-len", []string{workload.GeneratedSharedPrefix}},
@@ -116,7 +117,10 @@ var datasetFlags = []struct {
 	{"gsp-output-len", []string{workload.GeneratedSharedPrefix}},
 	{"gsp-range-ratio", []string{workload.GeneratedSharedPrefix}},
 	{"gsp-zipf-alpha", []string{workload.GeneratedSharedPrefix}},
+	{"gsp-ordered", []string{workload.GeneratedSharedPrefix}},
+	{"gsp-group-distribution", []string{workload.GeneratedSharedPrefix}},
 	{"image-count", []string{workload.Image}},
+	{"random-image-count", []string{workload.Image}},
 	{"image-resolution", []string{workload.Image}},
 	{"image-format", []string{workload.Image}},
 	{"image-content", []string{workload.Image}},
@@ -217,7 +221,7 @@ func (o *runFlags) defineWorkload(f *pflag.FlagSet) {
 	f.IntVar(&o.shareGPTContext, "sharegpt-context-len", 0, "sharegpt and files of rows: drop requests of more tokens than this, prompt and answer together")
 	f.StringVar(&o.url, "dataset-url", "", "`URL` to fetch the dataset's file from when it is not there yet; needs --dataset-sha256")
 	f.StringVar(&o.sha256, "dataset-sha256", "", "`digits` of the SHA-256 that the file of --dataset-url must have")
-	f.BoolVar(&o.skipBadRows, "skip-bad-rows", false, "files of rows: leave out rows that cannot be used and count them, instead of failing")
+	f.BoolVar(&o.skipBadRows, "skip-bad-rows", false, "sharegpt and files of rows: leave out rows that cannot be used and count them, instead of failing")
 	f.StringVar(&o.tokenizer, "tokenizer", workload.TokenizerServer, "`name` of the tokenizer: server (the target's own /tokenize), approx, tiktoken:NAME, or the path of a tokenizer.json or its folder")
 	f.BoolVar(&o.applyTemplate, "apply-chat-template", false, "send prompts as the chat template beside the tokenizer's file renders them; for backends that take no messages")
 	f.BoolVar(&o.tokenizePrompt, "tokenize-prompt", false, "send token ids instead of text")
@@ -233,8 +237,11 @@ func (o *runFlags) defineShapes(f *pflag.FlagSet) {
 	f.IntVar(&o.groups.OutputTokens, "gsp-output-len", 256, "generated-shared-prefix: output tokens")
 	f.Float64Var(&o.groups.RangeRatio, "gsp-range-ratio", 1, "generated-shared-prefix: lengths are uniform between this `share` of the full length and the full length")
 	f.Float64Var(&o.groups.ZipfAlpha, "gsp-zipf-alpha", 0, "generated-shared-prefix: popularity of group k is proportional to 1/(k+1)^`alpha`; 0 is equal")
+	f.StringVar(&o.groupChoice, "gsp-group-distribution", "", "generated-shared-prefix: `way` to draw groups: uniform, or zipf with --gsp-zipf-alpha, 1 when that is not given")
+	f.BoolVar(&o.groups.Ordered, "gsp-ordered", false, "generated-shared-prefix: send the prompts of a group one after the other, not shuffled")
 	f.IntVar(&o.images.Count, "image-count", 1, "image: images of each request")
-	f.StringVar(&o.images.Resolution, "image-resolution", "1080p", "image: `size`, one of 4k, 1080p, 720p, 360p, or height x width as in 512x768")
+	f.BoolVar(&o.images.RandomCount, "random-image-count", false, "image: draw the number of images of each request from 1 to --image-count")
+	f.StringVar(&o.images.Resolution, "image-resolution", "1080p", "image: `size`, one of 4k, 1080p, 720p, 360p, height x width as in 512x768, or drawn for each image as in random:256x256-1024x768")
 	f.StringVar(&o.images.Format, "image-format", workload.FormatJPEG, "image: `encoding`, jpeg or png")
 	f.StringVar(&o.images.Content, "image-content", workload.ContentRandom, "image: `content`, random or blank")
 	f.Float64Var(&o.trace.Slowdown, "mooncake-slowdown-factor", 1, "trace, mooncake, burstgpt, azure: `factor` that stretches the times")

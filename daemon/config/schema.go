@@ -93,7 +93,7 @@ type workload struct {
 	Path              string         `yaml:"path" as:"path" doc:"File of the dataset; a folder of mooncake traces."`
 	URL               string         `yaml:"url" doc:"Where the file is fetched from when it is not there yet; needs sha256. Nothing is fetched otherwise."`
 	SHA256            string         `yaml:"sha256" doc:"What the file of the url must hash to, in hexadecimal digits."`
-	SkipBadRows       bool           `yaml:"skip_bad_rows" doc:"Leave out rows of the file that cannot be used and count them, instead of ending with an error (custom, trace, mooncake, burstgpt, azure)."`
+	SkipBadRows       bool           `yaml:"skip_bad_rows" doc:"Leave out rows of the file that cannot be used and count them, instead of ending with an error (sharegpt, custom, trace, mooncake, burstgpt, azure)."`
 	InputTokens       int            `yaml:"input_tokens" default:"512" min:"1" doc:"Prompt length (random, random-ids, text), length of the text (image)."`
 	OutputTokens      int            `yaml:"output_tokens" default:"128" min:"1" doc:"Answer length (random, random-ids, text, image, mmmu), or where a row has none (custom, trace, mooncake)."`
 	RangeRatio        float64        `yaml:"range_ratio" default:"1" doc:"Lengths are uniform between this share of the full length and the full length, as in sglang; 1 makes all equal."`
@@ -106,8 +106,10 @@ type workload struct {
 	GSPOutput         int            `yaml:"gsp_output_len" min:"1" doc:"Answer length. 256."`
 	GSPRangeRatio     float64        `yaml:"gsp_range_ratio" doc:"As range_ratio, for the three lengths. 1."`
 	GSPZipf           float64        `yaml:"gsp_zipf_alpha" doc:"Popularity of group k is proportional to 1/(k+1)^alpha; 0, the default, makes all equal."`
+	GSPOrdered        bool           `yaml:"gsp_ordered" doc:"Send the prompts of a group one after the other, not shuffled."`
 	ImageCount        int            `yaml:"image_count" min:"1" doc:"Images of each request (image). 1."`
-	ImageResolution   string         `yaml:"image_resolution" doc:"4k, 1080p, 720p, 360p or height x width as in 512x768 (image). 1080p."`
+	RandomImageCount  bool           `yaml:"random_image_count" doc:"Draw the number of images of each request from 1 to image_count (image)."`
+	ImageResolution   string         `yaml:"image_resolution" doc:"4k, 1080p, 720p, 360p, height x width as in 512x768, or drawn for each image as in random:256x256-1024x768 (image). 1080p."`
 	ImageFormat       string         `yaml:"image_format" enum:"image_format" doc:"Encoding (image). jpeg."`
 	ImageContent      string         `yaml:"image_content" enum:"image_content" doc:"Noise or white (image). random."`
 	TimeUnit          string         `yaml:"time_unit" enum:"time_unit" doc:"What a number stands for as a timestamp (trace); times as ISO 8601 text need none."`

@@ -15,14 +15,14 @@ var datasetKeys = []struct {
 	keys     []string
 	datasets []string
 }{
-	{[]string{"gsp_num_groups", "gsp_prompts_per_group", "gsp_system_prompt_len", "gsp_question_len", "gsp_output_len", "gsp_range_ratio", "gsp_zipf_alpha"},
+	{[]string{"gsp_num_groups", "gsp_prompts_per_group", "gsp_system_prompt_len", "gsp_question_len", "gsp_output_len", "gsp_range_ratio", "gsp_zipf_alpha", "gsp_ordered"},
 		[]string{"generated-shared-prefix"}},
-	{[]string{"image_count", "image_resolution", "image_format", "image_content"}, []string{"image"}},
+	{[]string{"image_count", "random_image_count", "image_resolution", "image_format", "image_content"}, []string{"image"}},
 	{[]string{"time_unit"}, []string{"trace"}},
 	{[]string{"mooncake_slowdown_factor"}, []string{"trace", "mooncake", "burstgpt", "azure"}},
 	{[]string{"mooncake_num_rounds", "mooncake_workload"}, []string{"mooncake"}},
 	{[]string{"block_tokens"}, []string{"trace", "mooncake"}},
-	{[]string{"skip_bad_rows"}, []string{"custom", "trace", "mooncake", "burstgpt", "azure"}},
+	{[]string{"skip_bad_rows"}, []string{"sharegpt", "custom", "trace", "mooncake", "burstgpt", "azure"}},
 	{[]string{"url", "sha256"}, []string{"sharegpt", "mmmu", "custom", "text", "trace", "mooncake", "burstgpt", "azure"}},
 }
 
@@ -57,9 +57,9 @@ func (w *workload) shape(out *probes.Workload) {
 	out.URL, out.SHA256, out.SkipBadRows = w.URL, w.SHA256, w.SkipBadRows
 	out.Groups = probes.Groups{
 		Count: w.GSPGroups, PromptsOfEach: w.GSPPrompts, SystemTokens: w.GSPSystem, QuestionTokens: w.GSPQuestion,
-		OutputTokens: w.GSPOutput, RangeRatio: w.GSPRangeRatio, ZipfAlpha: w.GSPZipf,
+		OutputTokens: w.GSPOutput, RangeRatio: w.GSPRangeRatio, ZipfAlpha: w.GSPZipf, Ordered: w.GSPOrdered,
 	}
-	out.Images = probes.ImageShape{Count: w.ImageCount, Resolution: w.ImageResolution, Format: w.ImageFormat, Content: w.ImageContent}
+	out.Images = probes.ImageShape{Count: w.ImageCount, RandomCount: w.RandomImageCount, Resolution: w.ImageResolution, Format: w.ImageFormat, Content: w.ImageContent}
 	out.SetAdapters(w.adapters())
 	out.Trace = probes.Trace{TimeUnit: w.TimeUnit, Slowdown: w.Slowdown, Rounds: w.Rounds, Name: w.MooncakeTrace, BlockTokens: w.BlockTokens}
 }

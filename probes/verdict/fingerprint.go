@@ -100,9 +100,15 @@ func addWorkloadParts(parts map[string]any, w *probes.Workload) {
 	if w.Groups != (probes.Groups{}) {
 		g := w.Groups
 		parts["groups"] = []any{g.Count, g.PromptsOfEach, g.SystemTokens, g.QuestionTokens, g.OutputTokens, number(g.RangeRatio), number(g.ZipfAlpha)}
+		if g.Ordered {
+			parts["ordered"] = true
+		}
 	}
 	if i := w.Images; i != (probes.ImageShape{}) {
 		parts["images"] = []any{i.Count, i.Resolution, i.Format, i.Content}
+		if i.RandomCount {
+			parts["random_image_count"] = true
+		}
 	}
 	// Which file it is, its content says: that is in the workload's version.
 	if t := w.Trace; t != (probes.Trace{Name: t.Name}) {

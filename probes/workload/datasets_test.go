@@ -88,6 +88,34 @@ func keyOf(ids []int) string {
 
 // The lengths stay the same from run to run, the order is shuffled, and warm-up
 // prompts belong to none of the groups.
+// Ordered prompts are those of the shuffled ones, a group after the other.
+func TestOrderedGroups(t *testing.T) {
+	tok := &fakeTokenizer{before: []int{1}}
+	w := groupWorkload()
+	open := func() []*probes.Request {
+		return all(t, mustOpen(t, w, Options{Tokenizer: tok, Salt: "one", RunID: "r"}))
+	}
+	shuffled := open()
+	w.Groups.Ordered = true
+	ordered := open()
+	var blocks []string
+	seen := map[string]bool{}
+	for _, r := range ordered {
+		seen[r.Prompt] = true
+		if b := firstBlock(t, tok, r); len(blocks) == 0 || b != blocks[len(blocks)-1] {
+			blocks = append(blocks, b)
+		}
+	}
+	if len(blocks) != w.Groups.Count || len(ordered) != len(shuffled) {
+		t.Errorf("the group changes %d times in %d prompts, want %d groups in a row", len(blocks), len(ordered), w.Groups.Count)
+	}
+	for _, r := range shuffled {
+		if !seen[r.Prompt] {
+			t.Errorf("prompt %s is not among the ordered ones", r.ID)
+		}
+	}
+}
+
 func TestGroupsAreOneTrace(t *testing.T) {
 	tok := &fakeTokenizer{before: []int{1}}
 	w := groupWorkload()
@@ -241,14 +269,52 @@ func TestResolution(t *testing.T) {
 	for text, want := range map[string]image.Point{
 		"4k": {3840, 2160}, "1080p": {1920, 1080}, "720p": {1280, 720}, "360p": {640, 360}, "512x768": {768, 512},
 	} {
-		if got, err := resolution(text); got != want || err != nil {
+		if got, err := resolution(text); got != (sizes{want, want}) || err != nil {
 			t.Errorf("resolution(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "1080", "63x100", "100x9000", "1080P", "x", "-1x100"} {
+	for _, text := range []string{"", "1080", "63x100", "100x9000", "1080P", "x", "-1x100", "random:64x64", "random:64x64-", "random:63x64-80x80", "random:80x64-64x80", "random:64x64-9000x80"} {
 		if got, err := resolution(text); err == nil {
 			t.Errorf("resolution(%q) = %v, want an error", text, got)
 		}
+	}
+}
+
+// The number of images and the sides of each are drawn, the same for every run of a
+// workload, and reach both ends of what is asked for.
+func TestImagesOfRandomNumberAndSize(t *testing.T) {
+	w := imageWorkload(FormatPNG, ContentBlank)
+	w.Images.Count, w.Images.RandomCount, w.Images.Resolution = 3, true, "random:64x65-66x65"
+	s := mustOpen(t, w, Options{Salt: "one", RunID: "r", Count: 2, AcceptsImages: true})
+	again := mustOpen(t, w, Options{Salt: "two", RunID: "r", Count: 40, AcceptsImages: true})
+	first, _ := take(t, s, 40, 0)
+	second, _ := take(t, again, 40, 0)
+	counts, heights := map[int]int{}, map[int]int{}
+	for i, r := range first {
+		counts[len(r.Images)]++
+		if len(r.Images) != len(second[i].Images) {
+			t.Fatalf("request %d: %d images in one run and %d in the other", i, len(r.Images), len(second[i].Images))
+		}
+		for k, picture := range r.Images {
+			size := decode(t, picture).Bounds().Size()
+			if other := decode(t, second[i].Images[k]).Bounds().Size(); other != size || size.X != 65 {
+				t.Fatalf("request %d, image %d: size %v and %v, want width 65 in both runs", i, k, size, other)
+			}
+			heights[size.Y]++
+		}
+	}
+	for _, drawn := range []map[int]int{counts, heights} {
+		if len(drawn) != 3 {
+			t.Errorf("drawn %v, want each of three values", drawn)
+		}
+	}
+	for k := 1; k <= 3; k++ {
+		if counts[k] < 5 {
+			t.Errorf("numbers of images %v, want each of 1 to 3 about a third of 40 times", counts)
+		}
+	}
+	if counts[0]+counts[4]+heights[63]+heights[67] != 0 {
+		t.Errorf("numbers %v, heights %v, want 1 to 3 and 64 to 66", counts, heights)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // in common and a question each of their own. The system prompts are salted, so that
 // a group shares its prefix within a run and never with an earlier one.
 //
-// Prompts come in a shuffled order, so that a group's prefix has to survive in the
+// Prompts come in a shuffled order unless they are to be ordered, so that a group's prefix has to survive in the
 // cache until it is asked for again. A system prompt's length includes what the
 // server puts before a text, a question's what it puts behind it.
 type groupTrace struct {
@@ -36,6 +36,11 @@ func openGroups(ctx context.Context, w probes.Workload, o Options) (*groupTrace,
 	for i := range t.order {
 		j := shuffle.below(i + 1)
 		t.order[i], t.order[j] = t.order[j], int32(i)
+	}
+	if w.Groups.Ordered {
+		for i := range t.order {
+			t.order[i] = int32(i)
+		}
 	}
 	if alpha := w.Groups.ZipfAlpha; alpha > 0 {
 		t.popular = make([]float64, w.Groups.Count)

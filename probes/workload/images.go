@@ -33,19 +33,52 @@ var resolutions = map[string]image.Point{
 	"4k": {3840, 2160}, "1080p": {1920, 1080}, "720p": {1280, 720}, "360p": {640, 360},
 }
 
-// resolution reads a preset, or height x width in this order, as bench_serving does.
-func resolution(text string) (image.Point, error) {
-	if size, ok := resolutions[text]; ok {
-		return size, nil
+// sizes are those that the images of a workload have: one, or each side drawn on its
+// own between two.
+type sizes struct{ least, most image.Point }
+
+// of is the size of an image's number.
+func (s sizes) of(seed int64, number int) image.Point {
+	if s.least == s.most {
+		return s.most
 	}
+	draw := newSequence(seed, forImageSize, number)
+	w := s.least.X + draw.below(s.most.X-s.least.X+1)
+	return image.Point{X: w, Y: s.least.Y + draw.below(s.most.Y-s.least.Y+1)}
+}
+
+const (
+	leastSide, mostSide = 64, 8192
+	// randomSizes opens a range of sizes.
+	randomSizes = "random:"
+)
+
+// resolution reads a preset, height x width in this order, or a range of the latter,
+// as bench_serving does.
+func resolution(text string) (sizes, error) {
+	if size, ok := resolutions[text]; ok {
+		return sizes{size, size}, nil
+	}
+	low, high := text, text
+	if span, ok := strings.CutPrefix(text, randomSizes); ok {
+		low, high, _ = strings.Cut(span, "-")
+	}
+	least, okLow := parseSize(low)
+	most, okHigh := parseSize(high)
+	switch {
+	case !okLow || !okHigh:
+		return sizes{}, fmt.Errorf("%q is neither 4k, 1080p, 720p or 360p nor height x width such as 512x768 or random:256x256-1024x768, each side from %d to %d", text, leastSide, mostSide)
+	case least.X > most.X || least.Y > most.Y:
+		return sizes{}, fmt.Errorf("%q ends below where it begins", text)
+	}
+	return sizes{least, most}, nil
+}
+
+func parseSize(text string) (image.Point, bool) {
 	high, wide, ok := strings.Cut(text, "x")
 	h, errH := strconv.Atoi(high)
 	w, errW := strconv.Atoi(wide)
-	const least, most = 64, 8192
-	if !ok || errH != nil || errW != nil || h < least || w < least || h > most || w > most {
-		return image.Point{}, fmt.Errorf("%q is neither 4k, 1080p, 720p or 360p nor height x width such as 512x768, each side from %d to %d", text, least, most)
-	}
-	return image.Point{w, h}, nil
+	return image.Point{X: w, Y: h}, ok && errH == nil && errW == nil && min(h, w) >= leastSide && max(h, w) <= mostSide
 }
 
 // imageTrace is the image dataset: a random text, and beside it images of noise or
@@ -53,7 +86,7 @@ func resolution(text string) (image.Point, error) {
 // two images are equal for a server that keeps what it has computed from one.
 type imageTrace struct {
 	*wordTrace
-	size  image.Point
+	size  sizes
 	mark  salter
 	ready map[int][]probes.Image
 }
@@ -101,7 +134,11 @@ func (t *imageTrace) prompt(index int) (prompt, bool) {
 // images makes the images of one request.
 func (t *imageTrace) images(index int) []probes.Image {
 	shape := &t.workload.Images
-	out := make([]probes.Image, shape.Count)
+	count := shape.Count
+	if shape.RandomCount {
+		count = length(t.workload.Seed, forImageCount, index, shape.Count, 0)
+	}
+	out := make([]probes.Image, count)
 	for k := range out {
 		// Numbered in one space with gaps: warm-up requests have negative indices.
 		number := index*shape.Count + k
@@ -115,7 +152,7 @@ func (t *imageTrace) images(index int) []probes.Image {
 
 // paint draws the image of a number.
 func (t *imageTrace) paint(number int) *image.RGBA {
-	img := image.NewRGBA(image.Rectangle{Max: t.size})
+	img := image.NewRGBA(image.Rectangle{Max: t.size.of(t.workload.Seed, number)})
 	if t.workload.Images.Content == ContentBlank {
 		for i := range img.Pix {
 			img.Pix[i] = 0xff

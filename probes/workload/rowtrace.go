@@ -48,8 +48,9 @@ type lineTrace struct {
 	err       error
 }
 
-func (t *lineTrace) failure() error { return t.err }
-func (t *lineTrace) close() error   { return t.lines.close() }
+func (t *lineTrace) failure() error   { return t.err }
+func (t *lineTrace) skippedRows() int { return t.skipped }
+func (t *lineTrace) close() error     { return t.lines.close() }
 
 // prepareRows is how many rows are read ahead so that mistakes at the beginning of a
 // file show before anything is sent.

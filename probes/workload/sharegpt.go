@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/inferbeat/inferbeat/probes"
@@ -36,6 +37,7 @@ type rowTrace struct {
 
 	measured, warm []prompt // drawn by openRows
 	inexact        error
+	skipped        int // rows that could not be read
 	err            error
 }
 
@@ -146,6 +148,10 @@ func (t *rowTrace) draw(ctx context.Context, index int) (prompt, bool) {
 			row = int(t.order[t.back])
 		}
 		asked, answered, err := t.turns(row)
+		if bad := (badRow{}); t.workload.SkipBadRows && errors.As(err, &bad) {
+			t.skipped++
+			continue
+		}
 		if err != nil {
 			t.err = err
 			return prompt{}, false
@@ -165,6 +171,11 @@ func (t *rowTrace) draw(ctx context.Context, index int) (prompt, bool) {
 	return prompt{}, false
 }
 
+// badRow is what is wrong with a row alone, and not with its file.
+type badRow struct{ error }
+
+func (t *rowTrace) skippedRows() int { return t.skipped }
+
 // turns decodes the first two turns of a row. A row with fewer has no answer.
 func (t *rowTrace) turns(row int) (asked, answered string, err error) {
 	text, err := t.index.read(row)
@@ -179,7 +190,7 @@ func (t *rowTrace) turns(row int) (asked, answered string, err error) {
 		Conversation  []turn `json:"conversation"`
 	}
 	if err := json.Unmarshal(text, &element); err != nil {
-		return "", "", fmt.Errorf("read %s: element %d (byte %d): %w", t.index.path, row+1, t.index.rows[row].start, err)
+		return "", "", badRow{fmt.Errorf("read %s: element %d (byte %d): %w", t.index.path, row+1, t.index.rows[row].start, err)}
 	}
 	turns := element.Conversations
 	if turns == nil {

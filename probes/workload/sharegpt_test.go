@@ -380,3 +380,27 @@ func BenchmarkIndexRows(b *testing.B) {
 		}
 	}
 }
+
+// A row that is no conversation ends the run, or is left out and counted.
+func TestShareGPTBadRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows.json")
+	good := `{"conversations":[{"value":"What is a heartbeat?"},{"value":"A regular sign of life."}]}`
+	if err := os.WriteFile(path, []byte("["+good+`,{"conversations":"none"},`+good+`,{"conversations":[{"value":7}]}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := shareGPT(path)
+	if _, err := Open(t.Context(), w, Options{Count: 4}); err == nil || !strings.Contains(err.Error(), path+": element ") {
+		t.Errorf("Open = %v, want an error that names the element", err)
+	}
+	w.SkipBadRows = true
+	s := mustOpen(t, w, Options{Count: 4})
+	if got := rowsOf(t, s); len(got) != 2 || s.Skipped() != 2 || s.Short() != 2 {
+		t.Errorf("rows %q, skipped %d, short %d; want two of each", got, s.Skipped(), s.Short())
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), w, Options{Count: 4}); err == nil {
+		t.Error("a file that is gone was skipped like a row")
+	}
+}

@@ -28,6 +28,8 @@ const (
 	forImage
 	forPlace
 	forAdapter
+	forImageCount
+	forImageSize
 )
 
 // sequence is a SplitMix64 generator.

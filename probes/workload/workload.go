@@ -323,8 +323,8 @@ func (s *Source) Err() error {
 func (s *Source) Skipped() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rows, ok := s.generator.(*lineTrace); ok {
-		return rows.skipped
+	if rows, ok := s.generator.(interface{ skippedRows() int }); ok {
+		return rows.skippedRows()
 	}
 	return 0
 }
