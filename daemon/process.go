@@ -17,16 +17,14 @@ import (
 // processMeter measures what this process uses and is refused. A client that is
 // short of processor time reports its own lateness as the server's.
 type processMeter struct {
-	began     time.Time
-	usage     selftest.UsageMeter
-	throttled throttling
-	system    fs.FS
-	room      probes.Process // what there was at the start
+	began time.Time
+	usage selftest.UsageMeter
+	room  probes.Process // what there was at the start
 }
 
 func startProcessMeter() processMeter {
 	system := os.DirFS("/")
-	return processMeter{time.Now(), selftest.StartUsage(), readThrottling(system), system, probes.Process{
+	return processMeter{time.Now(), selftest.StartUsage(), probes.Process{
 		DescriptorRoom: descriptorRoom(system), PortRoom: portRoom(system),
 	}}
 }
@@ -43,70 +41,10 @@ func (m processMeter) stop() probes.Process {
 	}
 	out.GCPauses = probes.Known(used.GCPauses)
 	out.GCPauseTotal, out.GCPauseMax = probes.Known(used.GCPauseTotal), probes.Known(used.GCPauseMax)
-	if now := readThrottling(m.system); now.known && m.throttled.known {
-		out.ThrottledPeriods = probes.Known(now.periods - m.throttled.periods)
-		out.Throttled = probes.Known(now.held - m.throttled.held)
+	if t := used.Throttling; t.Known {
+		out.ThrottledPeriods, out.Throttled = probes.Known(t.Periods), probes.Known(t.Held)
 	}
 	return out
-}
-
-// throttling is how often and how long the CPU quota of the cgroup held this
-// process's group back since the group began.
-type throttling struct {
-	known   bool
-	periods int
-	held    time.Duration
-}
-
-// readThrottling reads cpu.stat of the process's cgroup, of version 2 or 1. In a
-// container the path may be that of the host; the group is then mounted as the root.
-func readThrottling(system fs.FS) throttling {
-	groups, err := fs.ReadFile(system, "proc/self/cgroup")
-	if err != nil {
-		return throttling{}
-	}
-	for line := range strings.Lines(string(groups)) {
-		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
-		controllers, path, ok := strings.Cut(rest, ":")
-		mount := "sys/fs/cgroup"
-		switch {
-		case !ok:
-			continue
-		case controllers == "": // version 2
-		case strings.Contains(","+controllers+",", ",cpu,"):
-			mount += "/" + controllers
-		default:
-			continue
-		}
-		for _, directory := range []string{mount + strings.TrimRight(path, "/"), mount} {
-			if t := parseThrottling(system, directory+"/cpu.stat"); t.known {
-				return t
-			}
-		}
-	}
-	return throttling{}
-}
-
-func parseThrottling(system fs.FS, name string) throttling {
-	text, err := fs.ReadFile(system, name)
-	if err != nil {
-		return throttling{}
-	}
-	var t throttling
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		n, err := strconv.Atoi(value)
-		switch {
-		case err != nil:
-		case key == "nr_throttled":
-			t.periods, t.known = n, true
-		case key == "throttled_usec":
-			t.held = time.Duration(n) * time.Microsecond
-		case key == "throttled_time": // version 1
-			t.held = time.Duration(n)
-		}
-	}
-	return t
 }
 
 // descriptorRoom is how many more files this process may open.

@@ -20,7 +20,11 @@ type Receiving struct {
 	// LagSum and LagMax add up how long after their stamp the stamped reads returned,
 	// and hold the longest.
 	LagSum, LagMax time.Duration
+	Late           int // of the stamped, more than LateRead after their stamp
 }
+
+// LateRead is from when on a read counts as late.
+const LateRead = time.Millisecond
 
 // ConnectionTrace is how a request got its connection. Phases that did not
 // happen are unknown.

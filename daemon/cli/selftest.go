@@ -22,6 +22,7 @@ with 1 when not even a single stream can be timed to 10 ms.`,
 		g.IntVar(&o.Rounds, "rounds", 3, "how many requests each stream sends, one after the other")
 		g.StringVar(&o.Backend, "backend", "openai", "`dialect`: openai, or vllm, which counts the tokens of every event")
 		g.BoolVar(&o.Compare, "compare", false, "send the same load with a naive Go client, with a reader that parses nothing, and with sglang.bench_serving if python3 has it")
+		g.Float64Var(&o.CPUQuota, "cpu-quota", 0, "hold each client to so many `processors`, in a control group made for it (Linux, as root): what remains of the stamps in a small container; 0 is no bound")
 		return o.run
 	},
 }

@@ -18,6 +18,8 @@ type Exchange struct {
 	Sent   time.Duration
 	Setup  time.Duration // spent on the connection, as far as the client tells it apart
 	At     []time.Duration
+	// Receiving is how promptly the client read; only the measuring path knows.
+	Receiving probes.Receiving
 }
 
 // Spread describes a sample of times.
@@ -54,6 +56,10 @@ type Figures struct {
 	EventsPerSecond float64 `json:"events_per_second"`
 	// Lag is the client's stamp minus the server's, for each event.
 	Lag probes.Optional[Spread] `json:"receive_lag"`
+	// ReadsLate is the share of the client's reads that returned more than
+	// probes.LateRead after the kernel's stamp of their bytes. It spoils no stamp, but
+	// tells how near the client is to its limit.
+	ReadsLate probes.Optional[float64] `json:"reads_late_ratio"`
 	// TTFT is from sent to first token, set-up of the connection excluded: on
 	// connections that were open, and on new ones, where the server's own accept
 	// takes part.
@@ -83,6 +89,7 @@ func compare(exchanges []Exchange, streams []truth.Stream, shift time.Duration) 
 		lag, late        []float64
 		open, fresh, itl pairs
 		gaps, none       int
+		stamped, behind  int
 	)
 	f.Requests = len(exchanges)
 	for i := range exchanges {
@@ -95,6 +102,7 @@ func compare(exchanges []Exchange, streams []truth.Stream, shift time.Duration) 
 			}
 			continue
 		}
+		stamped, behind = stamped+e.Receiving.Stamped, behind+e.Receiving.Late
 		ttft := &fresh
 		if e.Reused {
 			ttft = &open
@@ -117,6 +125,9 @@ func compare(exchanges []Exchange, streams []truth.Stream, shift time.Duration) 
 	f.EventsPerSecond = pace(streams)
 	f.Lag, f.ServerLate = spread(lag), spread(late)
 	f.TTFT, f.TTFTNew, f.ITL = open.reading(), fresh.reading(), itl.reading()
+	if stamped > 0 {
+		f.ReadsLate = probes.Known(float64(behind) / float64(stamped))
+	}
 	if gaps > 0 {
 		f.Collapsed = probes.Known(float64(none) / float64(gaps))
 	}

@@ -65,7 +65,7 @@ func constant(rate float64) iter.Seq[time.Duration] {
 }
 
 func exchangeOf(r *probes.Record) Exchange {
-	e := Exchange{ID: r.ID, Reused: r.Connection.Reused, Due: r.Due, Sent: r.Sent, Setup: r.Connection.Setup(), At: make([]time.Duration, len(r.Chunks))}
+	e := Exchange{ID: r.ID, Reused: r.Connection.Reused, Due: r.Due, Sent: r.Sent, Setup: r.Connection.Setup(), Receiving: r.Receiving, At: make([]time.Duration, len(r.Chunks))}
 	for i, chunk := range r.Chunks {
 		e.At[i] = chunk.At
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -26,10 +27,14 @@ type Options struct {
 	Backend string
 	// Compare sends the same load with the other clients too, at every level.
 	Compare bool
+	// CPUQuota is how many processors each client may use, in a control group that is
+	// made for it; 0 is no bound. The server is not bound.
+	CPUQuota float64
 	// Progress is told what comes next; may be nil.
 	Progress func(text string)
 
 	script script // of a test; the zero value is the usual one
+	cage   *cage  // of the clients; nil without a quota
 }
 
 // DefaultStreams are the levels of a self test.
@@ -53,6 +58,9 @@ var usualScript = script{
 	Config: truth.Config{TTFT: 100 * time.Millisecond, ITL: 20 * time.Millisecond, Jitter: 0.1, Seed: 1, Thread: true},
 	tokens: 50, rate: 200, requests: 400, short: 11,
 }
+
+// controlGroups is where Linux shows them.
+const controlGroups = "/sys/fs/cgroup"
 
 // MaxStreams bounds a level: beyond it loopback runs out of ports.
 const MaxStreams = 20000
@@ -91,6 +99,8 @@ type Script struct {
 	Rounds int     `json:"requests_per_stream"`
 	// Backend is the dialect that was spoken.
 	Backend string `json:"backend"`
+	// CPUQuota is how many processors a client could use; unknown without a bound.
+	CPUQuota probes.Optional[float64] `json:"client_cpu_quota"`
 }
 
 // Level is one client at one number of streams.
@@ -102,8 +112,11 @@ type Level struct {
 	Figures
 	CPUPerEvent       probes.Optional[float64] `json:"cpu_seconds_per_event"`
 	ServerCPUPerEvent probes.Optional[float64] `json:"server_cpu_seconds_per_event"`
-	GCPauses          int                      `json:"gc_pauses"`
-	GCPauseMax        float64                  `json:"gc_pause_max_seconds"`
+	// Throttled is for how long the client was held back by its CPU quota, unknown
+	// without one.
+	Throttled  probes.Optional[float64] `json:"throttled_seconds"`
+	GCPauses   int                      `json:"gc_pauses"`
+	GCPauseMax float64                  `json:"gc_pause_max_seconds"`
 	// Trusted is the smallest bound of Bounds that the lag's p99 keeps; unknown
 	// when it keeps none, when a request failed or when the stamps contradict
 	// each other.
@@ -136,6 +149,9 @@ func (o *Options) Check() error {
 	if o.Backend != "openai" && o.Backend != "vllm" {
 		errs = append(errs, fmt.Errorf("--backend: %q is neither openai nor vllm", o.Backend))
 	}
+	if o.CPUQuota != 0 && !(o.CPUQuota >= 0.01 && o.CPUQuota <= 1000) {
+		errs = append(errs, fmt.Errorf("--cpu-quota: %g is not between 0.01 and 1000 processors", o.CPUQuota))
+	}
 	return errors.Join(errs...)
 }
 
@@ -158,7 +174,7 @@ func (o *Options) setDefaults() {
 }
 
 // Run measures all levels, one after the other. It ends when ctx does.
-func Run(ctx context.Context, o Options) (*Report, error) {
+func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	o.setDefaults()
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -169,6 +185,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{
 		Host:   Host{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), Go: runtime.Version()},
 		Script: Script{TTFT: o.script.TTFT.Seconds(), ITL: o.script.ITL.Seconds(), Jitter: o.script.Jitter, Tokens: o.script.tokens, Rounds: o.Rounds, Backend: o.Backend},
+	}
+	if o.CPUQuota != 0 {
+		var err error
+		if o.cage, err = newCage(controlGroups, fmt.Sprint("inferbeat-selftest-", os.Getpid()), o.CPUQuota); err != nil {
+			return nil, err
+		}
+		r.Script.CPUQuota = probes.Known(o.CPUQuota)
+		defer func() { err = errors.Join(err, o.cage.close()) }()
 	}
 	host := startHostMeter()
 	others := o.others(ctx, r)
@@ -192,7 +216,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	r.Trust = trust(r.Levels)
-	var err error
 	r.Offered, err = measureOffered(ctx, o)
 	r.Busy = host.others()
 	return r, err
@@ -212,7 +235,12 @@ func (o *Options) others(ctx context.Context, r *Report) comparison {
 	c := comparison{names: []string{clientNaive, clientFloor, clientBench}}
 	r.Absent = map[string]string{}
 	var err error
-	if c.bench, err = findBench(ctx); err != nil {
+	if o.CPUQuota != 0 {
+		err = errors.New("it starts processes of its own, which are not held to the CPU quota")
+	} else {
+		c.bench, err = findBench(ctx)
+	}
+	if err != nil {
 		c.names = c.names[:2]
 		r.Absent[clientBench] = err.Error()
 	}
@@ -254,6 +282,9 @@ func measureLevel(ctx context.Context, o Options, client string, streams int) (L
 		level.CPUPerEvent = probes.Known(sent.Usage.CPU.Seconds() / float64(level.Events))
 		level.ServerCPUPerEvent = probes.Known(really.CPU.Seconds() / float64(level.Events))
 	}
+	if t := sent.Usage.Throttling; t.Known && o.CPUQuota != 0 {
+		level.Throttled = probes.Known(t.Held.Seconds())
+	}
 	level.GCPauses, level.GCPauseMax = sent.Usage.GCPauses, sent.Usage.GCPauseMax.Seconds()
 	level.Trusted = trusted(level.Figures)
 	return level, nil
@@ -274,7 +305,7 @@ func measureOffered(ctx context.Context, o Options) (probes.Optional[Offered], e
 // startServer starts a truth server in a process of its own.
 func startServer(ctx context.Context, o Options) (*child, hello, error) {
 	var known hello
-	server, err := startChild(ctx, o.Command, order{Serve: &o.script.Config})
+	server, err := startChild(ctx, o.Command, nil, order{Serve: &o.script.Config})
 	if err != nil {
 		return nil, known, err
 	}
@@ -303,7 +334,7 @@ func exchange(ctx context.Context, o Options, l load) (outcome, taken, error) {
 	}
 	defer func() { _ = server.stop() }()
 	l.Address = known.Address
-	client, err := startChild(ctx, o.Command, order{Load: &l})
+	client, err := startChild(ctx, o.Command, o.cage, order{Load: &l})
 	if err != nil {
 		return sent, taken{}, err
 	}

@@ -106,10 +106,10 @@ func TestCompareByHand(t *testing.T) {
 	}
 	exchanges := []Exchange{
 		// Sent at 10 on the server's clock; lags of 1, 2 and 3 ms.
-		{ID: "a", Reused: true, Sent: 5 * ms, At: at(26, 47, 68)},
+		{ID: "a", Reused: true, Sent: 5 * ms, At: at(26, 47, 68), Receiving: probes.Receiving{Reads: 3, Stamped: 3, Late: 1}},
 		// Sent at 6, 2 ms of it for the connection; lags of 0, 20 and 0 ms: its last
 		// two events seem to have come 1 ms apart instead of 21.
-		{ID: "b", Sent: 1 * ms, Setup: 2 * ms, At: at(15, 56, 57)},
+		{ID: "b", Sent: 1 * ms, Setup: 2 * ms, At: at(15, 56, 57), Receiving: probes.Receiving{Reads: 2, Stamped: 1}},
 		{ID: "c", Error: "truncated: gone", At: at(30)},
 		{ID: "d", At: at(30)},
 	}
@@ -119,6 +119,7 @@ func TestCompareByHand(t *testing.T) {
 		EventsPerSecond: 5 / 0.050, // from 20 to 70
 		// In order: 0, 0, 1, 2, 3, 20 ms.
 		Lag:        probes.Known(Spread{N: 6, Min: 0, P50: 0.0015, P99: 0.003 + 0.95*0.017, Max: 0.020}),
+		ReadsLate:  probes.Known(0.25),
 		TTFT:       probes.Known(Reading{N: 1, ReportedP50: 0.021, TrueP50: 0.019, ReportedP99: 0.021, TrueP99: 0.019}),
 		TTFTNew:    probes.Known(Reading{N: 1, ReportedP50: 0.012, TrueP50: 0.010, ReportedP99: 0.012, TrueP99: 0.010}),
 		ITL:        probes.Known(Reading{N: 4, ReportedP50: 0.021, TrueP50: 0.0205, ReportedP99: 0.021 + 0.97*0.020, TrueP99: 0.021}),
@@ -281,8 +282,9 @@ func TestTrustIsUpToALevel(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	_, err := Run(t.Context(), Options{Streams: []int{64, 1}, Rounds: -1, Backend: "tgi"})
-	want := "--streams: [64 1] must rise, between 1 and 20000\n--rounds: -1 is not between 1 and 1000\n--backend: \"tgi\" is neither openai nor vllm"
+	_, err := Run(t.Context(), Options{Streams: []int{64, 1}, Rounds: -1, Backend: "tgi", CPUQuota: -1})
+	want := "--streams: [64 1] must rise, between 1 and 20000\n--rounds: -1 is not between 1 and 1000\n--backend: \"tgi\" is neither openai nor vllm\n" +
+		"--cpu-quota: -1 is not between 0.01 and 1000 processors"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
@@ -302,15 +304,16 @@ func exampleReport() *Report {
 		}
 	}
 	own := func(streams int, lag float64) Level {
-		l := Level{Client: clientOwn, Streams: streams, Figures: figures(streams, lag), CPUPerEvent: probes.Known(12e-6), GCPauses: 3, GCPauseMax: 0.0002}
+		l := Level{Client: clientOwn, Streams: streams, Figures: figures(streams, lag), CPUPerEvent: probes.Known(12e-6), GCPauses: 3, GCPauseMax: 0.0002, Throttled: probes.Known(0.0)}
+		l.ReadsLate = probes.Known(0.0123)
 		l.Trusted = trusted(l.Figures)
 		return l
 	}
 	bad := own(1000, 0.3)
-	bad.Failed, bad.FirstError = 2, "connect: refused"
+	bad.Failed, bad.FirstError, bad.Throttled = 2, "connect: refused", probes.Known(0.75)
 	r := &Report{
 		Host:   Host{OS: "linux", Arch: "amd64", CPUs: 2, GOMAXPROCS: 2, Go: "go1.26"},
-		Script: Script{TTFT: 0.1, ITL: 0.02, Jitter: 0.1, Tokens: 50, Rounds: 3, Backend: "openai"},
+		Script: Script{TTFT: 0.1, ITL: 0.02, Jitter: 0.1, Tokens: 50, Rounds: 3, Backend: "openai", CPUQuota: probes.Known(0.2)},
 		Levels: []Level{own(1, 0.00008), own(64, 0.0009), bad, {Client: clientOwn, Streams: 20000, Skipped: "only 1024 files may be open"}},
 		Others: []Level{
 			{Client: clientNaive, Streams: 64, Figures: figures(64, 0.02), CPUPerEvent: probes.Known(24e-6)},
@@ -464,7 +467,7 @@ func TestChildrenReportTheirFailures(t *testing.T) {
 		{order{Serve: &truth.Config{Jitter: 2}}, "configure truth server: Jitter 2 is not between 0 and 1"},
 	}
 	for _, tc := range tests {
-		c, err := startChild(t.Context(), []string{os.Args[0]}, tc.order)
+		c, err := startChild(t.Context(), []string{os.Args[0]}, nil, tc.order)
 		if err != nil {
 			t.Fatal(err)
 		}

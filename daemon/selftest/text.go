@@ -26,6 +26,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "Self test on %s/%s, %d CPUs, GOMAXPROCS %d, %s\n", h.OS, h.Arch, h.CPUs, h.GOMAXPROCS, h.Go)
 	fmt.Fprintf(w, "Truth server on loopback, in a process of its own: TTFT %s, ITL %s ± %.0f %%, %d tokens, %d requests a stream, dialect %s\n\n",
 		milliseconds(s.TTFT), milliseconds(s.ITL), 100*s.Jitter, s.Tokens, s.Rounds, s.Backend)
+	if quota, ok := s.CPUQuota.Get(); ok {
+		fmt.Fprintf(w, "A client may use %g of a processor (CPU quota over %v)\n\n", quota, cagePeriod)
+	}
 	if err := writeRows(w, r.Levels, func(l Level) string { return fmt.Sprint(l.Streams) }, "STREAMS"); err != nil {
 		return err
 	}
@@ -42,6 +45,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	if o, ok := r.Offered.Get(); ok {
 		fmt.Fprintf(w, "Offered rate: %g requests/s asked, %.2f sent (%+.3f %%), send lag p50 %s, p99 %s, max %s.\n",
 			o.Asked, o.Sent, 100*o.Error(), milliseconds(o.SendLag.P50), milliseconds(o.SendLag.P99), milliseconds(o.SendLag.Max))
+	}
+	for _, l := range slices.Concat(r.Levels, r.Others) {
+		if held, ok := l.Throttled.Get(); ok && held > 0 {
+			fmt.Fprintf(w, "%s at %d streams was held back by its CPU quota for %s; a run is suspect from a hundredth of its time on (client_throttled).\n", l.Client, l.Streams, milliseconds(held))
+		}
 	}
 	if busy, ok := r.Busy.Get(); ok && busy > quiet {
 		fmt.Fprintf(w, "Other processes took %.0f %% of this host's processor time meanwhile: what they did is in these figures.\n", 100*busy)
@@ -105,6 +113,9 @@ var columns = []column{
 	{"ITL p99", func(l Level) string { return ratioCell(l.ITL, Reading.RatioP99) }},
 	{"COLLAPSED", func(l Level) string {
 		return known(l.Collapsed, func(v float64) string { return fmt.Sprintf("%.2f %%", 100*v) })
+	}},
+	{"READS > 1 ms", func(l Level) string {
+		return known(l.ReadsLate, func(v float64) string { return fmt.Sprintf("%.2f %%", 100*v) })
 	}},
 	{"CPU/EVENT", func(l Level) string {
 		return known(l.CPUPerEvent, func(v float64) string { return fmt.Sprintf("%.1f us", 1e6*v) })

@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"math"
+	"os"
 	"runtime/metrics"
 	"syscall"
 	"time"
@@ -16,23 +17,25 @@ type Usage struct {
 	// GCPauseMax is the longest stop of the world by the garbage collector: the
 	// upper bound of the runtime's own histogram, so at most a fifth too long.
 	GCPauseMax time.Duration
+	Throttling Throttling
 }
 
 // UsageMeter is a reading at the start.
 type UsageMeter struct {
-	cpu    time.Duration
-	pauses []uint64
+	cpu       time.Duration
+	pauses    []uint64
+	throttled Throttling
 }
 
 // StartUsage begins to measure what this process uses.
 func StartUsage() UsageMeter {
 	counts, _ := gcPauses()
-	return UsageMeter{ProcessCPU(), counts}
+	return UsageMeter{ProcessCPU(), counts, readThrottling(os.DirFS("/"))}
 }
 
 // Stop is what was used since the start. It may be called more than once.
 func (m UsageMeter) Stop() Usage {
-	u := Usage{CPU: ProcessCPU() - m.cpu}
+	u := Usage{CPU: ProcessCPU() - m.cpu, Throttling: readThrottling(os.DirFS("/")).since(m.throttled)}
 	counts, bounds := gcPauses()
 	for i, n := range counts {
 		if i < len(m.pauses) {

@@ -190,8 +190,9 @@ type child struct {
 	stderr  strings.Builder
 }
 
-// startChild starts this program again and gives it an order. ctx ends it.
-func startChild(ctx context.Context, argv []string, o order) (_ *child, err error) {
+// startChild starts this program again and gives it an order. ctx ends it. Its work
+// begins inside of the cage, if there is one.
+func startChild(ctx context.Context, argv []string, within *cage, o order) (_ *child, err error) {
 	if len(argv) == 0 {
 		return nil, errors.New("start a process of the self test: no command given")
 	}
@@ -214,6 +215,11 @@ func startChild(ctx context.Context, argv []string, o order) (_ *child, err erro
 	if err := c.command.Start(); err != nil {
 		_, _ = ordersOut.Close(), answersIn.Close()
 		return nil, fmt.Errorf("start a process of the self test: %w", err)
+	}
+	if within != nil {
+		if err := within.hold(c.command.Process.Pid); err != nil {
+			return nil, errors.Join(err, c.stop())
+		}
 	}
 	if err := c.out.Encode(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("give an order: %w", err), c.stop())

@@ -83,8 +83,9 @@ type record struct {
 	FirstAnswer instant64  `json:"first_answer,omitzero"`
 	LastToken   instant64  `json:"last_token,omitzero"`
 	End         instant64  `json:"end,omitzero"`
-	// Receiving is reads, stamped reads, the sum and the longest of their lags.
-	Receiving [4]int64 `json:"receiving"`
+	// Receiving is reads, stamped reads, the sum and the longest of their lags, and how
+	// many of them were late.
+	Receiving [5]int64 `json:"receiving"`
 	// Chunks are pairs of instant and tokens, 0 for unknown.
 	Chunks [][2]int64 `json:"chunks,omitempty"`
 
@@ -124,7 +125,7 @@ func newRecord(r *probes.Record) record {
 		Planned:     r.Planned, Session: r.Session, Due: r.Due, Sent: r.Sent,
 		Connection: connection(r.Connection),
 		FirstByte:  r.FirstByte, FirstToken: r.FirstToken, FirstAnswer: r.FirstAnswer, LastToken: r.LastToken, End: r.End,
-		Receiving:      [4]int64{int64(r.Receiving.Reads), int64(r.Receiving.Stamped), int64(r.Receiving.LagSum), int64(r.Receiving.LagMax)},
+		Receiving:      [5]int64{int64(r.Receiving.Reads), int64(r.Receiving.Stamped), int64(r.Receiving.LagSum), int64(r.Receiving.LagMax), int64(r.Receiving.Late)},
 		RequestedInput: r.RequestedInput, Images: r.Images, RequestedOutput: r.RequestedOutput, ExactOutput: r.ExactOutput,
 		PromptTokens: r.PromptTokens, CachedTokens: r.CachedTokens, OutputTokens: r.OutputTokens, OutputSource: r.OutputSource,
 		ReasoningTokens: r.ReasoningTokens, AcceptLength: r.AcceptLength, ServerPrefill: r.ServerPrefill, ServerDecode: r.ServerDecode,
@@ -146,7 +147,7 @@ func (r *record) back() probes.Record {
 		FirstByte:  r.FirstByte, FirstToken: r.FirstToken, FirstAnswer: r.FirstAnswer, LastToken: r.LastToken, End: r.End,
 		Receiving: probes.Receiving{
 			Reads: int(r.Receiving[0]), Stamped: int(r.Receiving[1]),
-			LagSum: time.Duration(r.Receiving[2]), LagMax: time.Duration(r.Receiving[3]),
+			LagSum: time.Duration(r.Receiving[2]), LagMax: time.Duration(r.Receiving[3]), Late: int(r.Receiving[4]),
 		},
 		RequestedInput: r.RequestedInput, Images: r.Images, RequestedOutput: r.RequestedOutput, ExactOutput: r.ExactOutput,
 		PromptTokens: r.PromptTokens, CachedTokens: r.CachedTokens, OutputTokens: r.OutputTokens, OutputSource: r.OutputSource,

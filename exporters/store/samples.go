@@ -196,6 +196,7 @@ var columns = []struct {
 	{42, since(func(r *probes.Record) (*optionalTime, time.Duration) { return &r.RetryAfter, 0 })},
 	{43, (*coder).chunks},
 	{44, text(func(r *probes.Record) *probes.Definitions { return &r.Definitions })},
+	{45, number(func(r *probes.Record) *int { return &r.Receiving.Late })},
 }
 
 type (

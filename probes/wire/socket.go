@@ -123,9 +123,13 @@ func (s *socket) date(now time.Time, nowWall, wall int64) {
 	s.receiving.Reads++
 	if wall != 0 {
 		if at, ok := s.toMonotonic(now, nowWall, wall); ok {
+			lag := now.Sub(at)
 			s.receiving.Stamped++
-			s.receiving.LagSum += now.Sub(at)
-			s.receiving.LagMax = max(s.receiving.LagMax, now.Sub(at))
+			s.receiving.LagSum += lag
+			s.receiving.LagMax = max(s.receiving.LagMax, lag)
+			if lag > probes.LateRead {
+				s.receiving.Late++
+			}
 			// After a read without a usable stamp the next one may lie microseconds
 			// before its date; time does not run backwards.
 			if at.After(s.arrived) {

@@ -30,19 +30,19 @@ func TestKernelStampsOnTheRunsClock(t *testing.T) {
 			name:  "late reads keep their true times",
 			reads: []read{{at: 12 * ms, stamp: 10 * ms}, {at: 45 * ms, stamp: 30 * ms}},
 			want:  []time.Duration{10 * ms, 30 * ms},
-			lags:  probes.Receiving{Reads: 2, Stamped: 2, LagSum: 17 * ms, LagMax: 15 * ms},
+			lags:  probes.Receiving{Reads: 2, Stamped: 2, LagSum: 17 * ms, LagMax: 15 * ms, Late: 2},
 		},
 		{
 			name:  "no stamp",
 			reads: []read{{at: 12 * ms}, {at: 33 * ms, stamp: 30 * ms}},
 			want:  []time.Duration{12 * ms, 30 * ms},
-			lags:  probes.Receiving{Reads: 2, Stamped: 1, LagSum: 3 * ms, LagMax: 3 * ms},
+			lags:  probes.Receiving{Reads: 2, Stamped: 1, LagSum: 3 * ms, LagMax: 3 * ms, Late: 1},
 		},
 		{
 			name:  "a segment read in two pieces came once",
 			reads: []read{{at: 12 * ms, stamp: 10 * ms}, {at: 13 * ms, stamp: 10 * ms}},
 			want:  []time.Duration{10 * ms, 10 * ms},
-			lags:  probes.Receiving{Reads: 2, Stamped: 2, LagSum: 5 * ms, LagMax: 3 * ms},
+			lags:  probes.Receiving{Reads: 2, Stamped: 2, LagSum: 5 * ms, LagMax: 3 * ms, Late: 2},
 		},
 		{
 			name: "the wall clock is set forward after the stamp",
@@ -81,7 +81,7 @@ func TestKernelStampsOnTheRunsClock(t *testing.T) {
 			name:  "time does not run backwards after a read without stamp",
 			reads: []read{{at: 30 * ms}, {at: 31 * ms, stamp: 29 * ms}},
 			want:  []time.Duration{30 * ms, 30 * ms},
-			lags:  probes.Receiving{Reads: 2, Stamped: 1, LagSum: 2 * ms, LagMax: 2 * ms},
+			lags:  probes.Receiving{Reads: 2, Stamped: 1, LagSum: 2 * ms, LagMax: 2 * ms, Late: 1},
 		},
 		{
 			name: "the process was held up between the two clocks",
