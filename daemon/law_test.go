@@ -20,7 +20,7 @@ const module = "github.com/inferbeat/inferbeat"
 // vocabulary. A package that is not listed may not exist.
 var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
-	"daemon/cli":               {"daemon", "alerts", "dashboards", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/compare", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report"},
+	"daemon/cli":               {"daemon", "alerts", "dashboards", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/compare", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report", "exporters/store"},
 	"daemon/cli/gen":           {"daemon/cli"},
 	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/compare", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/regression", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},

@@ -73,6 +73,8 @@ func commands() []command {
 		batchCommand,
 		pairedCommand,
 		gateCommand,
+		compareCommand,
+		reportCommand,
 		mergeCommand,
 		importCommand,
 		serveCommand,

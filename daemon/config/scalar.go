@@ -216,3 +216,6 @@ func expand(text string, env, expanded map[string]string) (string, error) {
 	})
 	return out, errors.Join(errs...)
 }
+
+// ParseDuration reads a duration as the configuration does: 30s, 1h30m, 400d.
+func ParseDuration(text string) (time.Duration, error) { return parseDuration(text) }

@@ -116,6 +116,7 @@ type workload struct {
 	Seed      int64  `json:"seed"`
 	IgnoreEOS bool   `json:"ignore_eos"`
 	Stream    bool   `json:"stream"`
+	Version   string `json:"version,omitempty"` // of its data and of how they are read
 }
 
 type arrivals struct {
@@ -185,7 +186,7 @@ func newOurs(run *probes.Run, version string) ours {
 		Validity: run.Validity, Verdict: run.Verdict, Traps: run.Traps,
 		Workload: workload{
 			Name: w.Name, Dataset: w.Dataset, Tokenizer: w.Tokenizer, Cache: string(w.Cache), Seed: w.Seed,
-			IgnoreEOS: w.Sampling.IgnoreEOS, Stream: w.Sampling.Stream,
+			IgnoreEOS: w.Sampling.IgnoreEOS, Stream: w.Sampling.Stream, Version: run.WorkloadVersion,
 		},
 		Arrivals: newArrivals(run.Spec.Arrivals),
 		Requests: s.Requests, Sent: s.Sent, Failed: s.Failed, Cancelled: s.Cancelled, Dropped: s.Dropped, Warmup: s.Warmup, Skipped: run.SkippedRows,

@@ -10,8 +10,8 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
-// A sweep is a line for each step, which is a run as any other, and one for the whole.
-func TestSweepLines(t *testing.T) {
+// sweptRun is a sweep of a usable step and an aborted one.
+func sweptRun() *probes.Run {
 	r := run()
 	r.Spec.Kind, r.Spec.Arrivals.Rate, r.Spec.Arrivals.MaxConcurrency = probes.Sweep, 0, 0
 	measured := r.Summary
@@ -24,6 +24,12 @@ func TestSweepLines(t *testing.T) {
 	}
 	r.Records = nil
 	r.Capacity = probes.Capacity{Rate: probes.Known(3.5), Low: probes.Known(3.0), Bracketed: true, Objective: "a", Safe: probes.Known(2.8), End: probes.SweepConverged}
+	return r
+}
+
+// A sweep is a line for each step, which is a run as any other, and one for the whole.
+func TestSweepLines(t *testing.T) {
+	r := sweptRun()
 	data, err := Lines(r, Options{})
 	if err != nil {
 		t.Fatal(err)

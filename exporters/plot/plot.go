@@ -1,9 +1,12 @@
-// Package plot draws the curve of a sweep as SVG or PNG.
+// Package plot draws the curve of a sweep as SVG or PNG, and the sides of a sheet as SVG.
 //
 // The story of the data: the usable steps of a run become three panels over the asked
 // rate, one below the other: TTFT p99, mean TPOT and output tokens per second. The
 // capacity with its interval and the safe rate are marked in all of them, the bound of an
 // objective where it belongs. What a step does not know is left out of its line.
+//
+// A sheet becomes charts with a line for each side: distributions from the records, and
+// the panels of sweeps.
 //
 // The house style is here and nowhere else: Liberation Sans, which is embedded, so that
 // no host's fonts change a byte; ticks at 1, 2 or 5 times a power of ten; room around

@@ -43,6 +43,17 @@ func (t Theme) style() style {
 	}
 }
 
+// side is the colour of one of several lines, as Grafana's classic palette has them;
+// the first two are told apart by all eyes.
+func (t Theme) side(i int) color.NRGBA {
+	light := []uint32{0x1f60c4, 0xe0752d, 0x37872d, 0x8f3bb8, 0xc4162a, 0x6a737d}
+	dark := []uint32{0x5794f2, 0xff9830, 0x73bf69, 0xb877d9, 0xf2495c, 0x9fa7b3}
+	if t == Dark {
+		return rgb(dark[i%len(dark)])
+	}
+	return rgb(light[i%len(light)])
+}
+
 func rgb(hex uint32) color.NRGBA { return clear(hex, 255) }
 
 func clear(hex uint32, alpha uint8) color.NRGBA {

@@ -177,7 +177,7 @@ func speculative(f *probes.ServerFacts) string {
 // tools write down of it. Where its file lies is in neither.
 func dataset(r *probes.Run) []string {
 	w := &r.Spec.Workload
-	if w.Dataset == "" {
+	if w.Dataset == "" || w.Dataset == "unknown" { // the word of tools that do not write it down
 		return []string{"", ""}
 	}
 	parts := []string{w.Dataset}
