@@ -58,6 +58,7 @@ type App struct {
 	scheduler   *schedule.Scheduler
 	prom        *prom.Exporter
 	fanout      *exporters.Fanout
+	memory      *memory
 	listener    net.Listener
 	tls         bool // the page is served with TLS
 	server      *http.Server
@@ -105,21 +106,34 @@ func New(o Options) (*App, error) {
 			Path: c.Results.Path, Encode: jsonl.Options{Details: c.Results.Details, Version: o.Version},
 		}))
 	}
-	if err := a.apply(c); err != nil {
+	// The store comes before the listener: the first scrape has what the last process
+	// knew.
+	if a.memory, err = openMemory(context.Background(), c.Storage, a.log, time.Now); err != nil {
 		return nil, err
 	}
-	if err := exporterweb.Validate(c.Web.ConfigFile); err != nil {
-		return nil, fmt.Errorf("read web.config_file: %w", err)
-	}
-	if a.tls, err = c.Web.ServesTLS(); err != nil {
-		return nil, err
-	}
-	if a.listener, err = net.Listen("tcp", c.Web.ListenAddress); err != nil {
-		return nil, fmt.Errorf("listen on web.listen_address: %w", err)
+	if err := a.acquire(c); err != nil {
+		return nil, errors.Join(err, a.memory.close())
 	}
 	a.fanout = exporters.NewFanout(a.log, 0, sinks...)
 	a.server = &http.Server{Handler: a.handler(), ReadHeaderTimeout: 10 * time.Second}
 	return a, nil
+}
+
+// acquire makes c the configuration and takes the address.
+func (a *App) acquire(c *config.Config) (err error) {
+	if err := a.apply(c); err != nil {
+		return err
+	}
+	if err := exporterweb.Validate(c.Web.ConfigFile); err != nil {
+		return fmt.Errorf("read web.config_file: %w", err)
+	}
+	if a.tls, err = c.Web.ServesTLS(); err != nil {
+		return err
+	}
+	if a.listener, err = net.Listen("tcp", c.Web.ListenAddress); err != nil {
+		return fmt.Errorf("listen on web.listen_address: %w", err)
+	}
+	return nil
 }
 
 // newProm makes the exporter of /metrics.
@@ -166,6 +180,8 @@ func (a *App) Run(ctx context.Context) error {
 	referred := make(chan struct{})
 	go func() { defer close(referred); a.refer(watching) }()
 
+	kept := make(chan struct{})
+	go func() { defer close(kept); a.memory.keepSmall(watching, func() []probes.PairStatus { return a.tracker.snapshot(nil) }) }()
 	metered := make(chan struct{})
 	go func() { defer close(metered); a.client.run(watching, selftest.ProcessCPU) }()
 
@@ -196,9 +212,11 @@ func (a *App) Run(ctx context.Context) error {
 		wait(deadline, referred, "end the reference stream"),
 		wait(deadline, metered, "end the meter of the process"),
 		wait(deadline, counted, "end the readings of the servers' pages"),
+		wait(deadline, kept, "end the pruning of the store"),
 		a.server.Shutdown(deadline),
 	)
 	_ = a.server.Close()
+	err = errors.Join(err, a.memory.close())
 	a.runner.Close()
 	a.traffic.close()
 	return err
@@ -275,6 +293,7 @@ func (a *App) Status() web.Status {
 	s := web.Status{
 		Now: time.Now(), Started: a.started, Version: a.options.Version, Ready: a.ready,
 		Paused: a.scheduler.Paused(), ConfigSHA: a.config.SHA256(), Banner: a.options.Banner,
+		StoreError: a.memory.failing(),
 	}
 	if a.reloadErr != nil {
 		s.ReloadError = a.reloadErr.Error()

@@ -200,7 +200,7 @@ func TestDeadTargetsResultAges(t *testing.T) {
 	spec := loadSpec()
 	spec.Kind, spec.StaleAfter, spec.Window = probes.Canary, time.Minute, probes.Window{MinSamples: 10, MaxAge: time.Hour}
 	pair := configPair(spec)
-	tr.replace(pair, nil)
+	tr.replace(pair, nil, nil)
 	key := pairKey{"t", "load"}
 	run := func(outcome probes.Outcome, result probes.RunResult) *probes.Run {
 		r := &probes.Run{Target: fakeTarget("vllm"), Spec: spec, Start: now, End: now.Add(time.Second), Result: result, Complete: true}
@@ -233,7 +233,7 @@ func TestInvalidAndAbortedRunsMoveNoResult(t *testing.T) {
 	for _, result := range []probes.RunResult{probes.RunInvalid, probes.RunAborted} {
 		tr := newTracker(time.Now)
 		spec := loadSpec()
-		tr.replace(configPair(spec), nil)
+		tr.replace(configPair(spec), nil, nil)
 		key := pairKey{"t", "load"}
 		good := &probes.Run{ID: "good", Spec: spec, Result: probes.RunSuccess, End: time.Now()}
 		tr.finished(key, good)

@@ -20,7 +20,7 @@ func TestBreachesInARow(t *testing.T) {
 	tail := probes.Limit{Signal: probes.TTFT, Statistic: probes.StatTailRatio, Severity: probes.Info, Bound: 4}
 	pair := config.Pair{Target: probes.Target{Name: "a"}, Spec: probes.Spec{Probe: "nightly", Kind: probes.Load, Limits: []probes.Limit{limit, tail}}}
 	key := pairKey{"a", "nightly"}
-	tracker.replace([]config.Pair{pair}, nil)
+	tracker.replace([]config.Pair{pair}, nil, nil)
 
 	finish := func(result probes.RunResult, n int, mean, p99 float64) {
 		tracker.finished(key, &probes.Run{Spec: pair.Spec, Result: result, Start: at, End: at, Summary: probes.Summary{
@@ -53,7 +53,7 @@ func TestBreachesInARow(t *testing.T) {
 	want("an invalid run below", 2, 1)
 
 	pair.Spec.Limits = []probes.Limit{{Signal: limit.Signal, Statistic: limit.Statistic, Severity: limit.Severity, Bound: 1.5}, tail}
-	tracker.replace([]config.Pair{pair}, nil)
+	tracker.replace([]config.Pair{pair}, nil, nil)
 	finish(probes.RunSuccess, 200, 1, 2.5)
 	want("another bound", 1, 0)
 	finish(probes.RunFailed, 0, 0, 0)

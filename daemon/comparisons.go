@@ -71,8 +71,9 @@ func inUse(pairs map[pairKey]config.Pair, list []config.Comparison) map[pairKey]
 }
 
 // replace makes list the configured ones. One that stays keeps its history, and its
-// result when it would still be measured like that.
-func (t *comparisons) replace(list []config.Comparison, intervals map[pairKey]time.Duration) {
+// result when it would still be measured like that. remembered are those of an earlier
+// process.
+func (t *comparisons) replace(list []config.Comparison, intervals map[pairKey]time.Duration, remembered map[pairKey]comparisonMemory) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := make(map[pairKey]*comparisonState, len(list))
@@ -80,7 +81,7 @@ func (t *comparisons) replace(list []config.Comparison, intervals map[pairKey]ti
 		key := keyOf(comparisonPair(c))
 		state := t.byID[key]
 		if state == nil {
-			state = &comparisonState{status: probes.ComparisonStatus{Skips: map[probes.SkipReason]int{}}}
+			state = remembered[key].state(&c)
 		}
 		s := &state.status
 		if !sameMeasurement(state.config.Spec, c.Spec) || s.Reference != c.Reference.Name {
@@ -124,20 +125,57 @@ func (t *comparisons) skipped(key pairKey, reason probes.SkipReason, n int) bool
 	return ok
 }
 
-// finished takes a run over, without its records and those of its parts. What cannot
-// be believed moves no result.
+// finished takes a run over.
 func (t *comparisons) finished(key pairKey, run *probes.Run) {
+	if next := t.outcome(key, run); next != nil {
+		t.commit(key, next)
+	}
+}
+
+// outcome is what a run will have made of its comparison, which commit makes visible,
+// without its records and those of its parts; nil when it was removed while it ran.
+// What cannot be believed moves no result.
+func (t *comparisons) outcome(key pairKey, run *probes.Run) *comparisonState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state := t.byID[key]
 	if state == nil {
-		return // it was removed while it ran
+		return nil
 	}
+	next := *state
 	bare := withoutRecords(run)
-	state.status.Active, state.status.LastCompletion, state.status.Last = false, t.now(), &bare
-	if run.Result == probes.RunSuccess && sameMeasurement(state.config.Spec, run.Spec) {
-		state.status.Result = &bare
+	next.status.LastCompletion, next.status.Last = t.now(), &bare
+	if run.Result == probes.RunSuccess && sameMeasurement(next.config.Spec, run.Spec) {
+		next.status.Result = &bare
 	}
+	return &next
+}
+
+// commit makes the outcome of a run what stands, as far as a reload has not changed what
+// is compared.
+func (t *comparisons) commit(key pairKey, next *comparisonState) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.byID[key]
+	if state == nil {
+		return
+	}
+	state.status.Active, state.status.LastCompletion, state.status.Last = false, next.status.LastCompletion, next.status.Last
+	if sameMeasurement(state.config.Spec, next.config.Spec) && state.status.Reference == next.status.Reference {
+		state.status.Result = next.status.Result
+	}
+}
+
+// missing lists the comparisons that are not tracked yet.
+func (t *comparisons) missing(list []config.Comparison) (keys []pairKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range list {
+		if key := keyOf(comparisonPair(c)); t.byID[key] == nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // snapshot is the state of all comparisons now, sorted by name. next gives the planned
@@ -172,7 +210,11 @@ func (a *App) startComparison(entry schedule.Entry, c config.Comparison, latenes
 			a.named(side.configured.Name, side.found.Model)
 		}
 	}
-	a.comparisons.finished(key, run)
+	next := a.comparisons.outcome(key, run)
+	a.memory.rememberComparison(context.Background(), run, next)
+	if next != nil {
+		a.comparisons.commit(key, next)
+	}
 	a.fanout.Publish(probes.Event{Kind: probes.EventRunDone, At: run.End, Pair: entry.Pair, RunID: run.ID, Spec: &run.Spec, Run: run})
 	a.logRun(run)
 }

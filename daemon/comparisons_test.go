@@ -106,7 +106,7 @@ func TestComparisonsKeepTheLastResult(t *testing.T) {
 	c := comparisonOf(pairedSpec(5))
 	key := keyOf(comparisonPair(c))
 	wantSame(t, "the key", []string{key.target, key.probe}, []string{"candidate", "gate"})
-	board.replace([]config.Comparison{c}, map[pairKey]time.Duration{key: time.Minute})
+	board.replace([]config.Comparison{c}, map[pairKey]time.Duration{key: time.Minute}, nil)
 	end := func(id string, result probes.RunResult) {
 		board.started(key)
 		run := &probes.Run{ID: id, Spec: c.Spec, Result: result, End: now, Comparison: &probes.Comparison{}, Parts: []probes.Part{{}}, Records: make([]probes.Record, 3)}
@@ -146,16 +146,16 @@ func TestComparisonsKeepTheLastResult(t *testing.T) {
 		}
 	}
 	c.Spec.Margins = map[probes.RegressionMetric]float64{probes.MetricTTFTp50: 0.5}
-	board.replace([]config.Comparison{c}, nil)
+	board.replace([]config.Comparison{c}, nil, nil)
 	if result, _ := standing(); result != "better" {
 		t.Errorf("another margin took the result away: %q", result)
 	}
 	c.Spec.Pairs = 7
-	board.replace([]config.Comparison{c}, nil)
+	board.replace([]config.Comparison{c}, nil, nil)
 	if result, last := standing(); result != "" || last != "better" {
 		t.Errorf("with other pairs: result of %q, last %q; want none, and the last run", result, last)
 	}
-	board.replace(nil, nil)
+	board.replace(nil, nil, nil)
 	end("late", probes.RunSuccess) // it was going on when it was removed
 	wantSame(t, "comparisons left", len(board.snapshot(nil)), 0)
 }
@@ -163,7 +163,7 @@ func TestComparisonsKeepTheLastResult(t *testing.T) {
 func TestComparisonsCountSkips(t *testing.T) {
 	board := &comparisons{now: time.Now}
 	c := comparisonOf(pairedSpec(5))
-	board.replace([]config.Comparison{c}, nil)
+	board.replace([]config.Comparison{c}, nil, nil)
 	key := keyOf(comparisonPair(c))
 	if !board.skipped(key, probes.SkipTargetBusy, 2) || !board.skipped(key, probes.SkipPaused, 1) || board.skipped(pairKey{"candidate", "canary"}, probes.SkipPaused, 1) {
 		t.Error("skips of the comparison, and of no other pair, are its own")

@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
 	"daemon/cli":               {"daemon", "alerts", "dashboards", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/compare", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report", "exporters/store"},
 	"daemon/cli/gen":           {"daemon/cli"},
-	"daemon":                   {"daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/compare", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/regression", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
+	"daemon":                   {"exporters/store", "probes/budget", "daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/compare", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/regression", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
 	"daemon/config/gen":        {"daemon/config"},
 	"daemon/schedule":          {"probes"},
@@ -62,6 +62,7 @@ var mayImport = map[string][]string{
 	"dashboards":               {},
 	"dashboards/boards":        {"exporters/catalog"},
 	"dashboards/gen":           {"dashboards/boards"},
+	"probes/budget":            {"probes"},
 }
 
 // onlyIn lists imports from outside that have one home each.

@@ -38,7 +38,7 @@ func newNightWatch(t *testing.T) *nightWatch {
 		tracker: newTracker(time.Now), config: config.Default(), log: slog.New(slog.NewTextHandler(w.log, nil)),
 		nights: nights{past: &ephemeral{}}, runner: runner,
 	}
-	w.tracker.replace([]config.Pair{{Target: w.target, Spec: w.spec}}, map[pairKey]time.Duration{{"t", "load"}: 24 * time.Hour})
+	w.tracker.replace([]config.Pair{{Target: w.target, Spec: w.spec}}, map[pairKey]time.Duration{{"t", "load"}: 24 * time.Hour}, nil)
 	return w
 }
 

@@ -72,7 +72,7 @@ func (a *App) needsRestart(c *config.Config) error {
 		changed bool
 	}{
 		{"web", old.Web != c.Web}, {"metrics", old.Metrics != c.Metrics},
-		{"results", old.Results != c.Results}, {"log.format", old.Log.Format != c.Log.Format},
+		{"results", old.Results != c.Results}, {"storage", old.Storage != c.Storage}, {"log.format", old.Log.Format != c.Log.Format},
 	} {
 		if section.changed {
 			errs = append(errs, fmt.Errorf("%s has changed; restart inferbeat for that", section.key))
@@ -84,6 +84,8 @@ func (a *App) needsRestart(c *config.Config) error {
 // apply makes c the configuration. What can fail comes first.
 func (a *App) apply(c *config.Config) error {
 	pairs := c.Pairs()
+	remembered := a.recall(pairs)
+	compareds := a.memory.recallComparisons(context.Background(), a.comparisons.missing(c.Comparisons()))
 	entries := make([]schedule.Entry, 0, len(pairs))
 	intervals := make(map[pairKey]time.Duration, len(pairs))
 	statuses := make([]probes.PairStatus, 0, len(pairs))
@@ -110,8 +112,10 @@ func (a *App) apply(c *config.Config) error {
 	if err := a.prom.SetPairs(statuses); err != nil {
 		return err
 	}
-	a.tracker.replace(pairs, intervals)
-	a.comparisons.replace(c.Comparisons(), intervals)
+	a.tracker.replace(pairs, intervals, remembered)
+	a.runner.startAt(capacitiesOf(remembered))
+	a.memory.register(context.Background(), a.tracker.unregistered(remembered))
+	a.comparisons.replace(c.Comparisons(), intervals, compareds)
 	a.scheduler.Replace(append(entries, compared...))
 	a.runner.forget(inUse(byKey, c.Comparisons()))
 	a.traffic.replace(c.Targets(), time.Now())
@@ -128,6 +132,22 @@ func (a *App) apply(c *config.Config) error {
 		a.Pause(c.Pause)
 	}
 	return nil
+}
+
+// recall reads what an earlier process has kept of pairs that are not tracked yet, and
+// the models that their targets had named.
+func (a *App) recall(pairs []config.Pair) map[pairKey]pairMemory {
+	remembered := a.memory.recall(context.Background(), a.tracker.missing(pairs))
+	a.tracker.recallModels(remembered)
+	if a.current() != nil {
+		// Added while the daemon runs: nobody has waited for it so far, however long ago
+		// it was here before.
+		for key, p := range remembered {
+			p.Registered = time.Now()
+			remembered[key] = p
+		}
+	}
+	return remembered
 }
 
 // watch reloads on request and when the files have changed.
@@ -171,7 +191,8 @@ func (a *App) daemonState() prom.DaemonState {
 	s := prom.DaemonState{
 		ConfigSHA256: c.SHA256(), ReloadOK: reloadOK, ReloadedAt: reloaded, Targets: targets, TargetStates: active,
 		SchedulerTick: a.scheduler.LastTick(), Panics: panics, LogMessages: a.logCount.totals(), SelfTest: a.selfTest(),
-		Client: a.client.state(time.Now()), ServerRequests: a.traffic.rates(time.Now()),
+		Client: a.client.state(time.Now()), ServerRequests: a.traffic.rates(time.Now()), Store: a.memory.storeState(),
+		Budgets: a.memory.budgets.remaining(a.tracker.snapshot(nil), time.Now()),
 	}
 	if a.fanout != nil {
 		for _, sink := range a.fanout.Stats() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"reflect"
 	"slices"
@@ -32,6 +33,8 @@ type Runner struct {
 	mu      sync.Mutex
 	clients map[pairKey]*pairClient
 	present map[string][]*presence // runs that are going on, by target
+	// earlier are the capacities that an earlier process has found.
+	earlier map[pairKey]probes.Optional[float64]
 	files   workload.Files
 	fetched fetch.Files
 
@@ -356,8 +359,22 @@ func (r *Runner) client(target probes.Target, probe string) (*pairClient, error)
 		r.clients = map[pairKey]*pairClient{}
 	}
 	c := &pairClient{target: target, backend: b, calibrations: &workload.Calibrations{}, observer: o}
+	if old == nil {
+		c.capacity = r.earlier[key]
+	}
 	r.clients[key] = c
 	return c, nil
+}
+
+// startAt lets the first sweep of pairs begin where the last one of an earlier process
+// ended.
+func (r *Runner) startAt(capacities map[pairKey]probes.Optional[float64]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.earlier == nil {
+		r.earlier = map[pairKey]probes.Optional[float64]{}
+	}
+	maps.Copy(r.earlier, capacities)
 }
 
 // forget drops the clients of pairs that are no longer configured.

@@ -69,7 +69,7 @@ func (a *App) startRun(entry schedule.Entry, _ time.Time, lateness time.Duration
 		a.fanout.Publish(probes.Event{Kind: probes.EventRequestDone, At: time.Now(), Pair: identity, RunID: runID, Spec: &pair.Spec, Record: record})
 	})
 	a.judgeNights(&pair.Spec, run)
-	a.tracker.finished(key, run)
+	a.finish(key, run)
 	if run.Changes != nil {
 		a.tellIncidents()
 	}
@@ -88,6 +88,20 @@ func (a *App) named(target, model string) (changed bool) {
 		a.log.Error("export the pairs under the model that the target named", "target", target, "err", err)
 	}
 	return true
+}
+
+// finish takes a run over: first onto the disk, then into what is shown. What anybody
+// has seen of it is still there after a restart.
+func (a *App) finish(key pairKey, run *probes.Run) {
+	ctx := context.Background() // a shutdown cuts runs, and keeps what became of them
+	if spec, lacking := a.tracker.unfilled(key); lacking {
+		a.tracker.fill(key, a.memory.recent(ctx, key, &spec))
+	}
+	next := a.tracker.outcome(key, run)
+	a.memory.remember(ctx, run, next)
+	if next != nil {
+		a.tracker.commit(key, next)
+	}
 }
 
 func (a *App) carryOut(pair config.Pair, progress *loadgen.Progress, model func(string), record func(string, *probes.Record)) *probes.Run {

@@ -254,7 +254,7 @@ func TestSweepOfARefusingTarget(t *testing.T) {
 func TestTrackerKeepsTheCurve(t *testing.T) {
 	tr := newTracker(time.Now)
 	spec := sweepSpec(1)
-	tr.replace([]config.Pair{{Target: fakeTarget("sglang"), Spec: spec}}, nil)
+	tr.replace([]config.Pair{{Target: fakeTarget("sglang"), Spec: spec}}, nil, nil)
 	run := &probes.Run{Target: fakeTarget("sglang"), Spec: spec, Result: probes.RunSuccess, Capacity: probes.Capacity{Rate: probes.Known(7.0)},
 		Steps: []probes.Step{{Rate: 7, Records: make([]probes.Record, 3), Warmup: make([]probes.Record, 2)}}}
 	tr.finished(pairKey{"t", "capacity"}, run)

@@ -32,6 +32,11 @@ type pairState struct {
 	status   probes.PairStatus
 	progress *loadgen.Progress // of the active run
 	window   window            // of a continuous probe
+	// unfilled: the window is that of a daemon that ended, and its records are in the
+	// store still.
+	unfilled bool
+	// registered: the store knows of the pair.
+	registered bool
 }
 
 func newTracker(now func() time.Time) *tracker {
@@ -40,8 +45,8 @@ func newTracker(now func() time.Time) *tracker {
 
 // replace makes pairs the configured ones. A pair that stays keeps its history;
 // one whose spec or target has changed keeps only its lifecycle, because its
-// results were measured differently.
-func (t *tracker) replace(pairs []config.Pair, intervals map[pairKey]time.Duration) {
+// results were measured differently. remembered are pairs of an earlier process.
+func (t *tracker) replace(pairs []config.Pair, intervals map[pairKey]time.Duration, remembered map[pairKey]pairMemory) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := make(map[pairKey]*pairState, len(pairs))
@@ -50,14 +55,14 @@ func (t *tracker) replace(pairs []config.Pair, intervals map[pairKey]time.Durati
 		key := keyOf(identity)
 		state := t.pairs[key]
 		if state == nil {
-			state = &pairState{status: probes.PairStatus{Registered: t.now()}}
+			state = remembered[key].state(&p, t.now())
 		}
 		if identity.Model == "" {
 			identity.Model = t.models[identity.Target]
 		}
 		if !sameMeasurement(state.status.Spec, p.Spec) || state.status.Pair != identity {
 			state.status.Result, state.status.Breaches, state.status.Changes = nil, nil, nil
-			state.window = window{}
+			state.window, state.unfilled = window{}, false
 		}
 		state.status.Pair = identity
 		state.status.Kind = p.Spec.Kind
@@ -137,19 +142,52 @@ func (t *tracker) started(key pairKey, progress *loadgen.Progress) {
 	}
 }
 
-// finished takes a run over. The records stay out of the status, except in the
-// window of a continuous probe.
+// finished takes a run over.
 func (t *tracker) finished(key pairKey, run *probes.Run) {
+	if next := t.outcome(key, run); next != nil {
+		t.commit(key, next)
+	}
+}
+
+// outcome is what a run will have made of its pair, which commit makes visible; nil when
+// the pair was removed while it ran. No two runs of one pair may be between the two.
+func (t *tracker) outcome(key pairKey, run *probes.Run) *pairState {
+	t.mu.Lock()
+	state := t.pairs[key]
+	if state == nil {
+		t.mu.Unlock()
+		return nil
+	}
+	next := *state
+	t.mu.Unlock()
+	next.advance(run, t.now())
+	return &next
+}
+
+// commit makes the outcome of a run what stands. What a reload has changed meanwhile
+// remains as the reload has left it.
+func (t *tracker) commit(key pairKey, next *pairState) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state := t.pairs[key]
 	if state == nil {
-		return // the pair was removed while it ran
+		return
 	}
+	s, n := &state.status, &next.status
+	s.Active, state.progress = false, nil
+	s.LastCompletion, s.LastDuration, s.LastSuccess, s.ConsecutiveFailures, s.Last = n.LastCompletion, n.LastDuration, n.LastSuccess, n.ConsecutiveFailures, n.Last
+	if sameMeasurement(s.Spec, n.Spec) && s.Pair == n.Pair {
+		s.Result, s.Breaches, s.Changes = n.Result, n.Breaches, n.Changes
+		state.window, state.unfilled = next.window, next.unfilled
+	}
+}
+
+// advance takes a run over. The records stay out of the status, except in the window
+// of a continuous probe.
+func (state *pairState) advance(run *probes.Run, now time.Time) {
 	s := &state.status
 	s.Active = false
-	state.progress = nil
-	s.LastCompletion = t.now()
+	s.LastCompletion = now
 	s.LastDuration = run.End.Sub(run.Start)
 	switch run.Result {
 	case probes.RunSuccess:
@@ -186,6 +224,68 @@ func (t *tracker) finished(key pairKey, run *probes.Run) {
 	s.Breaches = breaches(s.Breaches, s.Spec.Limits, s.Result)
 }
 
+// unfilled is the spec of a pair whose window still lacks the records of an earlier
+// process.
+func (t *tracker) unfilled(key pairKey) (spec probes.Spec, lacking bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if state := t.pairs[key]; state != nil && state.unfilled {
+		return state.status.Spec, true
+	}
+	return probes.Spec{}, false
+}
+
+// fill gives a window the runs of an earlier process, the oldest first.
+func (t *tracker) fill(key pairKey, runs []*probes.Run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.pairs[key]
+	if state == nil || !state.unfilled {
+		return
+	}
+	state.unfilled = false
+	for _, run := range runs {
+		state.window.take(run)
+	}
+}
+
+// recallModels takes over the models that targets had named to an earlier process.
+func (t *tracker) recallModels(remembered map[pairKey]pairMemory) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, p := range remembered {
+		if t.models[key.target] == "" && p.Pair.Model != "" {
+			t.models[key.target] = p.Pair.Model
+		}
+	}
+}
+
+// unregistered are the pairs that no earlier process has kept anything of, when they
+// have just come.
+func (t *tracker) unregistered(remembered map[pairKey]pairMemory) (out []probes.PairStatus) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, state := range t.pairs {
+		if _, known := remembered[key]; !known && !state.registered {
+			out = append(out, state.status)
+		}
+		state.registered = true
+	}
+	return out
+}
+
+// missing lists the configured pairs that are not tracked yet.
+func (t *tracker) missing(pairs []config.Pair) (keys []pairKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range pairs {
+		if key := keyOf(pairOf(p)); t.pairs[key] == nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // breaches counts on which limits a new result breaches. One that says nothing
 // about a limit leaves its count, and no result at all ends all counts: what
 // comes after it is another story.
@@ -219,6 +319,10 @@ func withoutRecords(run *probes.Run) probes.Run {
 	for i := range bare.Steps {
 		bare.Steps[i].Records, bare.Steps[i].Warmup = nil, nil
 	}
+	bare.Parts = slices.Clone(run.Parts)
+	for i, part := range bare.Parts {
+		bare.Parts[i].Run = new(withoutRecords(part.Run))
+	}
 	return bare
 }
 
@@ -249,12 +353,13 @@ func (t *tracker) snapshot(next map[pairKey]time.Time) []probes.PairStatus {
 
 // sameMeasurement reports whether results of two specs may stand for each other:
 // whether everything is equal but when it runs and what is promised.
-func sameMeasurement(a, b probes.Spec) bool {
-	for _, s := range []*probes.Spec{&a, &b} {
-		s.Schedule, s.StaleAfter = probes.Schedule{}, 0
-		s.SLOs, s.Limits, s.QueueLimits, s.FailureThreshold = nil, nil, nil, 0
-		s.Margins, s.Gate = nil, nil
-		s.Regression = probes.Regression{}
-	}
-	return reflect.DeepEqual(a, b)
+func sameMeasurement(a, b probes.Spec) bool { return reflect.DeepEqual(measured(a), measured(b)) }
+
+// measured is the part of a spec that decides what its results are worth beside others.
+func measured(s probes.Spec) probes.Spec {
+	s.Schedule, s.StaleAfter = probes.Schedule{}, 0
+	s.SLOs, s.Limits, s.QueueLimits, s.FailureThreshold = nil, nil, nil, 0
+	s.Margins, s.Gate = nil, nil
+	s.Regression = probes.Regression{}
+	return s
 }

@@ -23,16 +23,7 @@ const serverMaxAge = 3 * glanceEvery
 // add takes the records of a run over and returns the result that now stands;
 // nil while nothing in the window has succeeded.
 func (w *window) add(run *probes.Run, now time.Time) *probes.Result {
-	for _, record := range run.Records {
-		if run.Summary.Answer == probes.AnswerWrong {
-			break // how fast a broken server is says nothing
-		}
-		ended := record.Sent
-		if at, ok := record.End.Get(); ok {
-			ended = at
-		}
-		w.records = append(w.records, summary.Ended{Record: record, At: run.Start.Add(ended)})
-	}
+	w.take(run)
 	w.records = summary.Window(w.records, run.Spec.Window, now)
 
 	// The time of a result is that of its youngest success: when a target stops
@@ -53,6 +44,20 @@ func (w *window) add(run *probes.Run, now time.Time) *probes.Result {
 	return &probes.Result{
 		RunID: run.ID, CompletedAt: completed, Summary: pooled.Summary, Validity: validity,
 		Verdict: verdict.Judge(&pooled.Spec, &pooled.Summary, validity), Traps: verdict.Traps(&pooled),
+	}
+}
+
+// take appends the records of a run.
+func (w *window) take(run *probes.Run) {
+	for _, record := range run.Records {
+		if run.Summary.Answer == probes.AnswerWrong {
+			break // how fast a broken server is says nothing
+		}
+		ended := record.Sent
+		if at, ok := record.End.Get(); ok {
+			ended = at
+		}
+		w.records = append(w.records, summary.Ended{Record: record, At: run.Start.Add(ended)})
 	}
 }
 

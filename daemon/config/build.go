@@ -56,7 +56,7 @@ func sortedKeys[M ~map[string]V, V any](m M) []string { return slices.Sorted(map
 
 func (b *builder) daemon() {
 	d, c := b.doc, b.cfg
-	c.Web, c.Log, c.Metrics, c.Results = d.Web, d.Log, d.Metrics, d.Results
+	c.Web, c.Log, c.Metrics, c.Results, c.Storage = d.Web, d.Log, d.Metrics, d.Results, d.Storage
 	c.ShutdownGrace, c.Pause = d.ShutdownGrace, d.Pause
 	c.FalseAlarms = d.Regression.FalseAlarms
 	if err := checkListenAddress(d.Web.ListenAddress); err != nil {

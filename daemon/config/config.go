@@ -47,6 +47,7 @@ type Config struct {
 	Log           Log
 	Metrics       Metrics
 	Results       Results
+	Storage       Storage
 	ShutdownGrace time.Duration
 	Pause         bool
 	// FalseAlarms is the yearly budget of all series together; 0 is none.

@@ -26,6 +26,7 @@ and keys that occur twice are errors, and all mistakes are reported at once.
 
 - **Durations** have a unit: ` + "`300ms`, `30s`, `1h30m`, `7d`, `2w`" + `. Only ` + "`0`" + ` may be bare.
 - **Counts** may be written in thousands, millions and billions: ` + "`200k`, `5M`, `4G`" + `.
+- **Sizes** are in bytes, thousands of them and so on: ` + "`512MB`, `4GB`" + `.
 - **Shares** are ` + "`99%` or `0.99`" + `.
 - **Names** match ` + "`[a-zA-Z0-9][a-zA-Z0-9_.:/-]*`" + `.
 - **Paths** are relative to the file they stand in; those from the environment and from flags to the working directory.
@@ -122,6 +123,8 @@ func describe(f field) (string, field) {
 		return "secret", field{}
 	case f.typ.Kind() == reflect.Bool:
 		return "`true`, `false`", field{}
+	case f.tag.Get("as") == "size":
+		return "size", field{}
 	case f.isInt():
 		return "count", field{}
 	case f.tag.Get("as") == "rate":

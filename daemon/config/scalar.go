@@ -37,6 +37,9 @@ func parseScalar(f field, text, dir string) (any, error) {
 			return nil, errors.New("must be true or false")
 		}
 		return text == "true", nil
+	case f.tag.Get("as") == "size":
+		n, err := parseSize(text)
+		return n, errors.Join(err, atLeast(f, float64(n), err))
 	case f.isInt():
 		n, err := parseCount(text)
 		return n, errors.Join(err, atLeast(f, float64(n), err))
@@ -155,6 +158,22 @@ func parseCount(text string) (int, error) {
 		return 0, errors.New("must be a whole number, e.g. 200 or 200k")
 	}
 	if n > math.MaxInt64/1000/factor || n < math.MinInt64/1000/factor {
+		return 0, errors.New("is too large")
+	}
+	return n * factor, nil
+}
+
+var sizeRE = regexp.MustCompile(`^(\d+)(B|KB|MB|GB|TB)?$`)
+
+// parseSize reads bytes: 512MB or 4GB, in thousands; a bare number is bytes.
+func parseSize(text string) (int, error) {
+	m := sizeRE.FindStringSubmatch(text)
+	if m == nil {
+		return 0, errors.New("must be a size, e.g. 512MB or 4GB")
+	}
+	factor := map[string]int{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[m[2]]
+	n, err := strconv.Atoi(m[1])
+	if err != nil || n > math.MaxInt64/1000/factor {
 		return 0, errors.New("is too large")
 	}
 	return n * factor, nil

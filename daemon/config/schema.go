@@ -16,7 +16,7 @@ import (
 //	default  the value of a key that is not written
 //	enum     the name of a closed list in enums
 //	min      smallest number; ">0" excludes zero; "any" allows negative ones
-//	as       what a string or number stands for: path, url, ratio, rate
+//	as       what a string or number stands for: path, url, ratio, rate, size
 //	scalar   the key that a bare value stands for in place of a mapping
 //	single   whether a list of one item may be written without brackets
 
@@ -26,6 +26,7 @@ type document struct {
 	Log           Log                    `yaml:"log" doc:"The daemon's own log."`
 	Metrics       Metrics                `yaml:"metrics" doc:"What is exported to Prometheus."`
 	Results       Results                `yaml:"results" doc:"The results file."`
+	Storage       Storage                `yaml:"storage" doc:"The store: runs, their requests and everything that a restart must not forget, in one SQLite file."`
 	ShutdownGrace time.Duration          `yaml:"shutdown_grace" default:"30s" doc:"How long running probes may take to end after SIGTERM before their requests are cut."`
 	Pause         bool                   `yaml:"pause" default:"false" doc:"Start no run at all."`
 	Environments  map[string]Environment `yaml:"environments" doc:"Safety limits by environment. production, staging and development exist always; any other name needs a class. A limit that is not written is the one of the class. Limits hold for each target of the environment."`
@@ -73,6 +74,15 @@ type Metrics struct {
 type Results struct {
 	Path    string `yaml:"path" as:"path" doc:"JSONL file; without it none is written."`
 	Details bool   `yaml:"details" default:"false" doc:"Add the arrays of single requests to each line."`
+}
+
+// Storage is where and for how long the daemon remembers.
+type Storage struct {
+	Path             string        `yaml:"path" as:"path" doc:"Folder of the store, which is made when it is not there. Without it everything is forgotten at a restart, and there is no history, no regression detection and no export."`
+	Retention        time.Duration `yaml:"retention" default:"400d" doc:"How long results are kept; 0 for ever. Acknowledgements are kept for ever."`
+	SamplesRetention time.Duration `yaml:"samples_retention" default:"90d" doc:"How long the times of single requests are kept; 0 as long as their run. About 0.7 MB for 1,000 requests of 200 chunks."`
+	CanaryRetention  time.Duration `yaml:"canary_retention" default:"7d" doc:"How long each run of a canary is kept, about 1 kB; after that one summary of each hour takes their place. 0 is as long as other results."`
+	MaxSize          int           `yaml:"max_size" as:"size" default:"4GB" doc:"Most that the store's files may take; beyond it the oldest requests go first and then the oldest runs. 0 is no bound."`
 }
 
 // Environment is a class of targets and the limits that no probe may exceed on

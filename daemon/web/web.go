@@ -32,6 +32,7 @@ type Status struct {
 	Paused      bool
 	ConfigSHA   string
 	ReloadError string // why the last reload failed; empty when it did not
+	StoreError  string // why the store cannot be written; empty while it can
 	Banner      string // a line for every page, such as "simulated replicas"
 }
 

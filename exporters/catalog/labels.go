@@ -11,20 +11,21 @@ const (
 	LabelModel     = "model"
 	LabelProbe     = "probe"
 
-	LabelOutcome  = "outcome"
-	LabelClass    = "class"
-	LabelResult   = "result"
-	LabelReason   = "reason"
-	LabelPhase    = "phase"
-	LabelSignal   = "signal"
-	LabelStat     = "stat"
-	LabelSLO      = "slo"
-	LabelSeverity = "severity"
-	LabelState    = "state"
-	LabelSink     = "sink"
-	LabelStep     = "step"
-	LabelBound    = "bound"
-	LabelLevel    = "level"
+	LabelOutcome   = "outcome"
+	LabelClass     = "class"
+	LabelResult    = "result"
+	LabelReason    = "reason"
+	LabelPhase     = "phase"
+	LabelSignal    = "signal"
+	LabelStat      = "stat"
+	LabelSLO       = "slo"
+	LabelSeverity  = "severity"
+	LabelState     = "state"
+	LabelSink      = "sink"
+	LabelStep      = "step"
+	LabelBound     = "bound"
+	LabelLevel     = "level"
+	LabelOperation = "operation"
 
 	LabelMetric     = "metric"
 	LabelComparison = "comparison"
@@ -106,5 +107,6 @@ var labels = []Label{
 		"e2e_p90", "overall",
 	}},
 	{LabelComparison, "Name of a comparison.", nil},
+	{LabelOperation, "What the store was asked for: to add a run, to keep a state, to read, or to delete what is old.", []string{"add", "state", "read", "prune"}},
 	{LabelLevel, "Level of a log line.", []string{"debug", "info", "warn", "error"}},
 }

@@ -37,6 +37,7 @@ type DaemonState struct {
 	LogMessages map[string]uint64
 	SelfTest    SelfTest
 	Client      ClientState
+	Store       *StoreState // nil: there is no store
 	// Budgets are those of the continuous probes' objectives, one for each pool.
 	Budgets []probes.ErrorBudget
 	// ServerRequests are the requests per second that servers count, by target; those
@@ -50,6 +51,14 @@ type ClientState struct {
 	CPU     probes.Optional[float64] // of the last second, as a share of what there is
 	// Saturated: what is measured now cannot be trusted.
 	Saturated probes.Optional[bool]
+}
+
+// StoreState is how the store is.
+type StoreState struct {
+	// Errors counts by the values of the label operation; missing ones are 0.
+	Errors    map[string]uint64
+	Size      int64     // bytes; 0: not measured
+	LastWrite time.Time // zero: none yet
 }
 
 // LoopLag is the histogram of inferbeat_client_loop_lag_seconds, which its owner
@@ -130,6 +139,15 @@ func (e *Exporter) addDaemon(b *builder, show forms, now time.Time, facts map[st
 	}
 	e.addSelfTest(b, d.SelfTest)
 	e.addClient(b, d.Client, show, now)
+	if s := d.Store; s != nil {
+		for _, operation := range sortedKeys(e.enums[catalog.LabelOperation]) {
+			b.counter(catalog.StoreErrors, nil, s.Errors[operation], started, e.enum(catalog.LabelOperation, operation))
+		}
+		if s.Size > 0 {
+			b.gauge(catalog.StoreSize, nil, float64(s.Size))
+		}
+		b.gaugeTime(catalog.StoreLastWrite, nil, s.LastWrite)
+	}
 	for _, s := range d.Sinks {
 		name := label(catalog.LabelSink, s.Name)
 		b.counter(catalog.ExporterDroppedEvents, nil, s.Dropped, started, name)

@@ -1,6 +1,9 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/url"
 	"slices"
 
@@ -61,6 +64,41 @@ func takeApart(run *probes.Run) (p pieces, err error) {
 	bare.Target, bare.Spec, bare.Facts = probes.Target{}, probes.Spec{}, probes.ServerFacts{}
 	p.body, err = marshal(bare)
 	return p, err
+}
+
+// Bare is a run as the store keeps it, without its records.
+func Bare(run *probes.Run) *probes.Run { return new(strip(run)) }
+
+// Encode writes any value of the vocabulary as the store writes runs: zero values and
+// secrets left out, and deflated. It is for states.
+func (s *Store) Encode(v any) ([]byte, error) {
+	text, err := marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return s.packer.pack(text, true)
+}
+
+// Decode reads what Encode wrote into what v points to.
+func Decode(b []byte, v any) error {
+	text, err := unpack(b)
+	if err == nil {
+		err = unmarshal(text, v)
+	}
+	if err != nil {
+		return fmt.Errorf("decode %T: %w", v, err)
+	}
+	return nil
+}
+
+// Digest is equal for specs that are equal but for what is not stored.
+func Digest(spec probes.Spec) (string, error) {
+	text, err := marshal(PlainSpec(spec))
+	if err != nil {
+		return "", fmt.Errorf("digest of spec %s: %w", spec.Probe, err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
 }
 
 // strip copies a run without its records, without those of its steps and parts, and

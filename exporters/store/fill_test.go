@@ -168,10 +168,4 @@ func storable(run *probes.Run) *probes.Run {
 	return &out
 }
 
-// bare is a run without any records.
-func bare(run *probes.Run) *probes.Run {
-	out := strip(run)
-	return &out
-}
-
 var equate = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateNaNs()}

@@ -118,7 +118,7 @@ func TestRunComesBackWhole(t *testing.T) {
 		if err != nil || len(history) != 1 {
 			t.Fatalf("history: got %d runs, %v, want 1", len(history), err)
 		}
-		if diff := cmp.Diff(bare(&want), history[0], equate); diff != "" {
+		if diff := cmp.Diff(Bare(&want), history[0], equate); diff != "" {
 			t.Errorf("run %s in the history (-want +got):\n%s", want.ID, diff)
 		}
 	}

@@ -16,6 +16,10 @@ import (
 type State struct {
 	Key   string
 	Value []byte
+	// Latest replaces Value, and is called when it is written: of writers that come at
+	// once the last one writes the newest. It may be called twice, and must not use the
+	// store.
+	Latest func() []byte
 	// Expires is when Prune may delete it; zero is never.
 	Expires time.Time
 }
@@ -76,8 +80,12 @@ func putStates(ctx context.Context, tx *sql.Tx, states []State) error {
 		if !state.Expires.IsZero() {
 			expires = state.Expires.Unix()
 		}
+		value := state.Value
+		if state.Latest != nil {
+			value = state.Latest()
+		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO states (key, value, expires) VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires = excluded.expires",
-			state.Key, orEmpty(state.Value), expires)
+			state.Key, orEmpty(value), expires)
 		if err != nil {
 			return err
 		}
