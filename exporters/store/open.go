@@ -211,7 +211,10 @@ func (s *Store) checkHeader() error {
 	if _, err := io.ReadFull(f, header); err != nil || !bytes.HasPrefix(header, []byte("SQLite format 3\x00")) {
 		return errNotAStore
 	}
-	if id := binary.BigEndian.Uint32(header[68:]); id != applicationID {
+	// One page has no table: a daemon was killed between telling SQLite how to lay the
+	// file out, which writes that page, and making the tables.
+	bare := info.Size() <= int64(binary.BigEndian.Uint16(header[16:]))
+	if id := binary.BigEndian.Uint32(header[68:]); id != applicationID && !(id == 0 && bare) {
 		return errors.New("it is a database of another program; choose another storage.path")
 	}
 	return nil

@@ -185,6 +185,29 @@ func TestTroubleIsNamed(t *testing.T) {
 	}
 }
 
+// A daemon that was killed while it made its file leaves one that the next one makes.
+func TestKilledWhileMakingTheFile(t *testing.T) {
+	for name, statement := range map[string]string{"nothing yet": "", "laid out": "PRAGMA auto_vacuum = INCREMENTAL"} {
+		dir := t.TempDir()
+		db, err := sql.Open("sqlite", filepath.Join(dir, fileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s := openStore(t, Options{Path: dir})
+		add(t, s, night(0))
+		var mode int
+		if err := s.writer.QueryRow("PRAGMA auto_vacuum").Scan(&mode); err != nil || mode != 2 {
+			t.Errorf("%s: auto_vacuum: got %d, %v, want 2 (incremental)", name, mode, err)
+		}
+	}
+}
+
 // A full disk loses the run that did not fit, says so, and nothing else.
 func TestDiskFull(t *testing.T) {
 	s := openStore(t, Options{})
