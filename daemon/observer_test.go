@@ -470,3 +470,23 @@ func TestKeysOfTheServerDoNotLeak(t *testing.T) {
 		}
 	})
 }
+
+// What an answer tells of the server's own work is the run's, for the engines that tell
+// it and for no other.
+func TestTimingsOfAnswers(t *testing.T) {
+	for backend, told := range map[string]bool{"llamacpp": true, "ollama": true, "vllm": false, "tgi": false} {
+		synctest.Test(t, func(t *testing.T) {
+			_, runner := scripted(t, func(c *fakellm.Config) { c.Engine = twins[backend].engine })
+			defer runner.Close()
+			got := runner.Run(context.Background(), fakeTarget(backend), loadSpec(), nil, Hooks{}).Summary.Timings
+			want := probes.ServerTimings{}
+			if told {
+				// First tokens after 100 to 199 ms, then 100 gaps of 20 ms.
+				want = probes.ServerTimings{
+					Prefill: probes.ServerMean{N: 100, Mean: 0.1495}, Decode: probes.ServerMean{N: 100, Mean: 2}, DecodeRate: probes.Known(50.5),
+				}
+			}
+			wantSame(t, backend, got, want)
+		})
+	}
+}

@@ -188,16 +188,6 @@ func (r *Record) TPOT() Optional[time.Duration] {
 	return Known(span / time.Duration(n-first))
 }
 
-// ServerDecodeRate is the server's own output tokens per second of decoding.
-func (r *Record) ServerDecodeRate() Optional[float64] {
-	n, counted := r.OutputTokens.Get()
-	took, timed := r.ServerDecode.Get()
-	if !counted || !timed || r.OutputSource != TokensServer || n == 0 || took <= 0 {
-		return Optional[float64]{}
-	}
-	return Known(float64(n) / took.Seconds())
-}
-
 // TokensPerChunkKnown reports whether every chunk after the first says how many
 // tokens it holds, so that inter-token latencies are per token. By other definitions
 // an inter-token latency may be per chunk, which asks for no tokens.

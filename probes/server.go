@@ -165,6 +165,19 @@ type ServerMean struct {
 	Mean float64
 }
 
+// ServerTimings are the server's own times of the run's completed requests, as its
+// answers tell them (llama.cpp, Ollama): time in its queue, network and client left out.
+type ServerTimings struct {
+	Prefill ServerMean // of the prompt, cached tokens left out
+	Decode  ServerMean // of the answer
+	// DecodeRate is output tokens per second of Decode, of a request on the average: all
+	// tokens over all times.
+	DecodeRate Optional[float64]
+}
+
+// Known reports whether any answer told a time.
+func (t *ServerTimings) Known() bool { return t.Prefill.N > 0 || t.Decode.N > 0 }
+
 // PrefixCache is what the server counted of its prefix cache over a run. Unknown
 // when nothing was queried.
 type PrefixCache struct {

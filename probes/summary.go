@@ -208,8 +208,10 @@ type Summary struct {
 	// Steady is the run without its beginning and its end.
 	Steady SteadyState
 
-	// Server is what the server's own counters say about the time of the run.
-	Server ServerSummary
+	// Server is what the server's own counters say about the time of the run, and
+	// Timings what it says with each of our answers.
+	Server  ServerSummary
+	Timings ServerTimings
 
 	// Answer is what became of the spec's question; empty without one.
 	Answer Answer

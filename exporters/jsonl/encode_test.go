@@ -194,6 +194,7 @@ func TestServer(t *testing.T) {
 		Queue:       probes.Level{N: 2, Mean: 1.5, Max: 3}, KVUsage: probes.Level{N: 2, Mean: 0.25, Max: 0.5},
 		Preemptions: probes.Known(1), Requests: probes.Known(2), TTFT: probes.ServerMean{N: 2, Mean: 0.375},
 	}
+	s.Timings = probes.ServerTimings{Prefill: probes.ServerMean{N: 2, Mean: 0.25}, DecodeRate: probes.Known(64.0)}
 	ours := encode(t, r, Options{})["inferbeat"].(map[string]any)
 	want := map[string]any{
 		"facts":        map[string]any{"engine": "vllm", "version": "0.18.0", "quantization": "fp8", "tensor_parallel": 4.0, "prefix_caching": false},
@@ -202,6 +203,7 @@ func TestServer(t *testing.T) {
 		"queue_requests": map[string]any{"n": 2.0, "mean": 1.5, "max": 3.0}, "running_requests": nil,
 		"kv_cache_usage_ratio": map[string]any{"n": 2.0, "mean": 0.25, "max": 0.5}, "preemptions": 1.0,
 		"ttft_seconds": map[string]any{"n": 2.0, "mean": 0.375}, "tpot_seconds": nil,
+		"timings": map[string]any{"prefill_seconds": map[string]any{"n": 2.0, "mean": 0.25}, "decode_seconds": nil, "decode_tokens_per_second": 64.0},
 	}
 	if d := cmp.Diff(any(want), ours["server"]); d != "" {
 		t.Errorf("server (-want +got):\n%s", d)
@@ -212,7 +214,7 @@ func TestServer(t *testing.T) {
 		}
 	}
 	// A server that told no facts and only that it restarted.
-	r.Facts, s.Server = probes.ServerFacts{}, probes.ServerSummary{Restarted: true}
+	r.Facts, s.Server, s.Timings = probes.ServerFacts{}, probes.ServerSummary{Restarted: true}, probes.ServerTimings{}
 	alone := encode(t, r, Options{})["inferbeat"].(map[string]any)["server"].(map[string]any)
 	if alone["restarted"] != true || alone["queue_requests"] != nil || alone["acceptance_per_position"] != nil {
 		t.Errorf("server = %v, want nothing but the restart", alone)

@@ -22,6 +22,14 @@ type server struct {
 	Preemptions  optional          `json:"preemptions"`
 	TTFT         *serverMean       `json:"ttft_seconds"`
 	TPOT         *serverMean       `json:"tpot_seconds"`
+	Timings      *timings          `json:"timings"`
+}
+
+// timings are what the answers of the run's own requests said.
+type timings struct {
+	Prefill    *serverMean `json:"prefill_seconds"`
+	Decode     *serverMean `json:"decode_seconds"`
+	DecodeRate *number     `json:"decode_tokens_per_second"`
 }
 
 type level struct {
@@ -37,8 +45,8 @@ type serverMean struct {
 
 // newServer is nil for a server that says nothing.
 func newServer(run *probes.Run) *server {
-	s := &run.Summary.Server
-	if !run.Facts.Known() && !s.Known() {
+	s, t := &run.Summary.Server, &run.Summary.Timings
+	if !run.Facts.Known() && !s.Known() && !t.Known() {
 		return nil
 	}
 	out := &server{
@@ -46,6 +54,9 @@ func newServer(run *probes.Run) *server {
 		AcceptLength: known(s.AcceptLength), AcceptSource: text(string(s.AcceptSource)), Acceptance: known(s.AcceptanceRatio),
 		CacheHit: known(s.PrefixCache.HitRatio), Queue: newLevel(s.Queue), Running: newLevel(s.Running), KVUsage: newLevel(s.KVUsage),
 		Preemptions: s.Preemptions, TTFT: newServerMean(s.TTFT), TPOT: newServerMean(s.TPOT),
+	}
+	if t.Known() {
+		out.Timings = &timings{newServerMean(t.Prefill), newServerMean(t.Decode), known(t.DecodeRate)}
 	}
 	for _, rate := range s.PerPosition {
 		out.PerPosition = append(out.PerPosition, number(rate))

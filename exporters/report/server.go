@@ -13,10 +13,11 @@ import (
 // The block is left out for a server that says nothing.
 func (p *printer) server(run *probes.Run) {
 	s, facts := &run.Summary, &run.Facts
-	if !facts.Known() && !s.Server.Known() {
+	if !facts.Known() && !s.Server.Known() && !s.Timings.Known() {
 		return
 	}
 	p.rule("Server", '-')
+	defer p.timings(&s.Timings)
 	p.row("Engine:", orUnknown(strings.TrimSpace(facts.Engine+" "+facts.Version)))
 	for _, f := range facts.All() {
 		if f.Name != "engine" && f.Name != "version" {
@@ -41,6 +42,16 @@ func (p *printer) server(run *probes.Run) {
 	p.serverMean("Mean TTFT by server (ms):", s.Server.TTFT)
 	p.serverMean("Mean TPOT by server (ms):", s.Server.TPOT)
 	p.scaled("Client TTFT minus server's (ms):", s.TTFTExcess(), 1e3)
+}
+
+// timings are left out for a server whose answers tell none.
+func (p *printer) timings(t *probes.ServerTimings) {
+	if !t.Known() {
+		return
+	}
+	p.serverMean("Mean prefill by server's answers (ms):", t.Prefill)
+	p.serverMean("Mean decode by server's answers (ms):", t.Decode)
+	p.optional("Decode rate by server's answers (tok/s):", t.DecodeRate)
 }
 
 // sentenceCase makes "tensor_parallel" a row's label.

@@ -149,6 +149,7 @@ func goodRun() *probes.Run {
 				Queue:       probes.Level{N: 25, Mean: 0.48, Max: 6}, Running: probes.Level{N: 25, Mean: 12.2, Max: 31}, KVUsage: probes.Level{N: 25, Mean: 0.1234, Max: 0.4},
 				Preemptions: probes.Known(0), Requests: probes.Known(196), TTFT: probes.ServerMean{N: 196, Mean: 0.2375}, TPOT: probes.ServerMean{N: 24_000, Mean: 0.0124},
 			},
+			Timings: probes.ServerTimings{Prefill: probes.ServerMean{N: 190, Mean: 0.2125}, Decode: probes.ServerMean{N: 189, Mean: 1.25}, DecodeRate: probes.Known(102.4)},
 			Latency: map[probes.Signal]probes.Distribution{
 				probes.E2E: dist(190, 1.6), probes.TTFT: dist(192, 0.25), probes.TTFTFromDue: dist(192, 0.2525), probes.TPOT: dist(99, 0.0125),
 				probes.ITL: dist(100, 0.012), probes.ChunkGap: dist(12_000, 0.024), probes.SendLag: dist(198, 0.0004), probes.ConnectSetup: dist(64, 0.003),

@@ -19,6 +19,7 @@ import (
 // write them although they should not.
 func PlainTarget(t probes.Target) probes.Target {
 	t.BaseURL = printable(t.BaseURL)
+	t.MetricsURL = printable(t.MetricsURL)
 	t.Connection.Proxy = printable(t.Connection.Proxy)
 	t.Connection.APIKey, t.Connection.APIKeyFile, t.Connection.Headers = "", "", nil
 	return t

@@ -66,7 +66,7 @@ func Summarize(in Input) probes.Summary {
 	}
 	countOutcomes(&s, in.Records)
 	s.Latency = latency(in.Spec, in.Records)
-	s.Server, s.Client = in.Server, clientOf(in)
+	s.Server, s.Client, s.Timings = in.Server, clientOf(in), timings(in.Records)
 	s.AcceptLength, s.AcceptSource = acceptLength(in)
 	s.Input = inputLengths(in.Records)
 	countInput(&s, in)
