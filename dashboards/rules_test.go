@@ -201,7 +201,8 @@ func tableColumns(m model) []string {
 
 func broughtBy(p panel, field string) bool {
 	return slices.ContainsFunc(p.Targets, func(t target) bool {
-		if field == "Value #"+t.RefID {
+		// Grafana numbers the values once there are several queries.
+		if many := len(p.Targets) > 1; many && field == "Value #"+t.RefID || !many && field == "Value" {
 			return true
 		}
 		expr, err := parsePromQL(t.Expr)

@@ -47,7 +47,7 @@ func capacity() *dashboard.DashboardBuilder {
 			LineInterpolation(common.LineInterpolationStepAfter).
 			OverrideByRegexp("/^95 % .*/", []dashboard.DynamicConfigValue{
 				property("custom.lineStyle", map[string]any{"fill": "dot", "dash": []int{2, 4}}), property("custom.fillOpacity", 0), property("custom.lineWidth", 1),
-			}).Span(16).Height(9).DataLinks(links(runLink()))).
+			}).Span(14).Height(9).DataLinks(links(runLink()))).
 		WithPanel(columns(rows("Last sweeps", about{
 			asks: "What did each sweep find, and when?",
 			good: "Knees passed, and younger than a week.",
@@ -57,12 +57,12 @@ func capacity() *dashboard.DashboardBuilder {
 			line(maxBy("target, probe", v.of(catalog.CapacityKnee)), ""), line(maxBy("target, probe", v.of(catalog.CapacitySafe)), ""),
 			line(maxBy("target, probe", v.of(catalog.CapacityBracketed)), ""),
 			line("time() - "+maxBy("target, probe", v.of(catalog.CapacityTimestamp)), "")),
-			column{field: "target", heading: "Target"}, column{field: "probe", heading: "Probe"},
-			column{field: "Value #A", heading: "Knee", unit: units.RequestsPerSecond},
-			column{field: "Value #B", heading: "Safe", unit: units.RequestsPerSecond},
-			column{field: "Value #C", heading: "Knee passed", mappings: valueNames(value{1, "yes", green}, value{0, "no: lower bound", orange})},
-			column{field: "Value #D", heading: "Age", unit: units.Seconds},
-		).Span(8).SortBy(sortBy("Safe", false)))
+			column{field: "target", heading: "Target"}, column{field: "probe", heading: "Probe", width: 90},
+			column{field: "Value #A", heading: "Knee", width: 100, unit: units.RequestsPerSecond},
+			column{field: "Value #B", heading: "Safe", width: 100, unit: units.RequestsPerSecond},
+			column{field: "Value #C", heading: "Knee passed", width: 130, mappings: valueNames(value{1, "yes", green}, value{0, "no: lower bound", orange})},
+			column{field: "Value #D", heading: "Age", width: 90, unit: units.Seconds},
+		).Span(10).SortBy(sortBy("Safe", false)))
 	return b.WithRow(dashboard.NewRowBuilder("The curve of the last sweep")).
 		WithPanel(curve("TTFT p99 against offered rate", "From which rate on do requests wait?",
 			"Flat up to the knee, then steep.", "A curve that rises from the start has no spare capacity at all.", units.Seconds, v, catalog.SweepTTFTp99)).

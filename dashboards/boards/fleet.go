@@ -106,16 +106,26 @@ func firingAlerts() *table.PanelBuilder {
 		act:  "Start with the most severe; an alert about the prober explains others away.",
 		none: "No alert fires (or the shipped rules are not loaded).",
 	}
-	q := line("max by (alertname, severity, target_env, pool, target, probe, slo, metric) ("+alerts()+")", "")
-	return columns(rows("Firing alerts", a, units.Short, q),
-		column{field: "severity", heading: "Severity", width: 100, mappings: textColors(map[string]string{"critical": red, "warning": orange, "info": blue})},
+	return columns(rows("Firing alerts", a, units.Short, line(alertRanks(), "")),
+		column{field: "Value", heading: "Severity", width: 100, mappings: valueNames(value{3, "critical", red}, value{2, "warning", orange}, value{1, "info", blue})},
 		column{field: "alertname", heading: "Alert"},
-		column{field: "target_env", heading: "Environment"},
+		column{field: "target_env", heading: "Environment", width: 120},
 		column{field: "pool", heading: "Pool"},
 		column{field: "target", heading: "Target", links: cellLink("Drill down into the target", uidTarget, catalog.LabelTarget, "Target")},
 		column{field: "probe", heading: "Probe"},
-		column{field: "slo", heading: "Objective"},
-	).Height(7).SortBy(sortBy("Severity", false))
+		column{field: "slo", heading: "Objective", width: 120},
+		column{field: "metric", heading: "Series", width: 160},
+	).Height(7).SortBy(sortBy("Severity", true))
+}
+
+// alertRanks is 3 for critical alerts, 2 for warnings and 1 for hints: sorted by
+// name, info would come before warning.
+func alertRanks() string {
+	const labels = "alertname, severity, target_env, pool, target, probe, slo, metric"
+	rank := func(severity string, n int) string {
+		return fmt.Sprintf("%d * %s", n, maxBy(labels, alerts(is(catalog.LabelSeverity, severity))))
+	}
+	return rank("critical", 3) + "\nor\n" + rank("warning", 2) + "\nor\n" + rank("info", 1)
 }
 
 func poolTable(v vars) *table.PanelBuilder {
@@ -131,16 +141,16 @@ func poolTable(v vars) *table.PanelBuilder {
 		line(v.failing(labels), ""), line(v.successRatio(labels), ""), line(maxBy(labels, v.latency("ttft", "p99")), ""), line(limit, ""),
 		line(maxBy(labels, v.latency("tpot", "p50")), ""), line(maxBy(labels, v.of(catalog.ResultOutputTokensPerSecond)), ""),
 		line(v.age(labels), "")),
-		column{field: "Value #A", heading: "State", width: 90, mappings: valueNames(value{0, "ok", green}, value{1, "failing", red})},
+		column{field: "Value #A", heading: "State", width: 80, mappings: valueNames(value{0, "ok", green}, value{1, "failing", red})},
 		column{field: "pool", heading: "Pool"},
-		column{field: "target_env", heading: "Environment"},
+		column{field: "target_env", heading: "Environment", width: 120},
 		column{field: "target", heading: "Target", links: cellLink("Drill down into the target", uidTarget, catalog.LabelTarget, "Target")},
-		column{field: "probe", heading: "Probe"},
-		column{field: "Value #B", heading: "Success", unit: units.PercentUnit, thresholds: ratio},
-		column{field: "Value #C", heading: "TTFT p99", unit: units.Seconds},
-		column{field: "Value #D", heading: "of its limit", unit: units.PercentUnit, thresholds: steps(green, step{0.8, orange}, step{1, red})},
-		column{field: "Value #E", heading: "TPOT p50", unit: units.Seconds},
-		column{field: "Value #F", heading: "Output tok/s", unit: "suffix: tok/s"},
-		column{field: "Value #G", heading: "Result's age", unit: units.Seconds},
-	).SortBy(sortBy("State", true)).Height(10)
+		column{field: "probe", heading: "Probe", width: 120},
+		column{field: "Value #B", heading: "Success", width: 90, unit: units.PercentUnit, thresholds: ratio},
+		column{field: "Value #C", heading: "TTFT p99", width: 120, unit: units.Seconds},
+		column{field: "Value #D", heading: "of its limit", width: 120, unit: units.PercentUnit, thresholds: steps(green, step{0.8, orange}, step{1, red})},
+		column{field: "Value #E", heading: "TPOT p50", width: 120, unit: units.Seconds},
+		column{field: "Value #F", heading: "Output tok/s", width: 120, unit: "suffix: tok/s"},
+		column{field: "Value #G", heading: "Result's age", width: 120, unit: units.Seconds},
+	).SortBy(sortBy("Success", false)).Height(10)
 }

@@ -239,6 +239,9 @@ func (c column) look() []dashboard.DynamicConfigValue {
 	if c.mappings != nil {
 		look = append(look, property("mappings", c.mappings))
 	}
+	if c.mappings != nil {
+		look = append(look, property("custom.align", "left")) // words, although the field is a number
+	}
 	if c.thresholds != nil || c.mappings != nil {
 		look = append(look, property("custom.cellOptions", map[string]any{"type": "color-text"}))
 	}
@@ -314,15 +317,6 @@ func must[T any](v T, err error) T {
 
 // statBuilder is what number returns; boards collect them in lists.
 type statBuilder = stat.PanelBuilder
-
-// textColors colours the texts of a column.
-func textColors(colors map[string]string) []dashboard.ValueMapping {
-	options := map[string]dashboard.ValueMappingResult{}
-	for text, color := range colors {
-		options[text] = dashboard.ValueMappingResult{Text: p(text), Color: p(color)}
-	}
-	return []dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{Type: dashboard.MappingTypeValueToText, Options: options}}}
-}
 
 func sortBy(heading string, descending bool) []cog.Builder[common.TableSortByFieldState] {
 	return []cog.Builder[common.TableSortByFieldState]{common.NewTableSortByFieldStateBuilder().DisplayName(heading).Desc(descending)}

@@ -121,7 +121,8 @@ func (v vars) stale() string {
 	return fmt.Sprintf("(time() - %s) > %s", maxBy("target, probe", v.of(catalog.RunLastSuccess)), maxBy("target, probe", v.of(catalog.ProbeStaleAfter)))
 }
 
-// alerts are the shipped alerts that fire.
+// alerts are the shipped alerts that fire and say something: the heartbeat, whose
+// severity is none, always does.
 func alerts(matchers ...string) string {
-	return "ALERTS{" + strings.Join(append([]string{`alertname=~"Inferbeat.+"`, `alertstate="firing"`}, matchers...), ",") + "}"
+	return "ALERTS{" + strings.Join(append([]string{`alertname=~"Inferbeat.+"`, `alertstate="firing"`, `severity!="none"`}, matchers...), ",") + "}"
 }

@@ -258,11 +258,11 @@ func facts(v vars) *table.PanelBuilder {
 		good: "The same build on all replicas of a pool.",
 		act:  "A replica with other facts explains a replica with other numbers.",
 	}, units.Short, line(maxBy(labels, v.of(catalog.TargetInfo)), "")),
-		column{field: "target", heading: "Target"}, column{field: "pool", heading: "Pool"}, column{field: "target_env", heading: "Environment"},
-		column{field: "model", heading: "Model"}, column{field: "backend", heading: "Backend"}, column{field: "engine", heading: "Engine"},
-		column{field: "engine_version", heading: "Version"}, column{field: "quantization", heading: "Quantisation"},
-		column{field: "tensor_parallel", heading: "TP"}, column{field: "attention_backend", heading: "Attention"},
-		column{field: "speculative_algorithm", heading: "Speculation"}, column{field: "accelerator", heading: "Accelerator"},
+		column{field: "target", heading: "Target"}, column{field: "pool", heading: "Pool"}, column{field: "target_env", heading: "Environment", width: 120},
+		column{field: "model", heading: "Model"}, column{field: "backend", heading: "Backend"}, column{field: "engine", heading: "Engine", width: 90},
+		column{field: "engine_version", heading: "Version", width: 110}, column{field: "quantization", heading: "Quantisation", width: 120},
+		column{field: "tensor_parallel", heading: "TP", width: 60}, column{field: "attention_backend", heading: "Attention", width: 110},
+		column{field: "speculative_algorithm", heading: "Speculation", width: 120}, column{field: "accelerator", heading: "Accelerator", width: 120},
 	).Height(6)
 }
 
