@@ -58,7 +58,7 @@ func withPairsBut(single string, b *dashboard.DashboardBuilder) *dashboard.Dashb
 		series := pairVars[:i+1].of(catalog.RunActive)
 		variable := choose(name, labels[name], fmt.Sprintf("label_values(%s, %s)", series, name))
 		if name == single {
-			variable = variable.Multi(false).IncludeAll(false).Current(dashboard.VariableOption{})
+			variable = chooseOne(name, labels[name], fmt.Sprintf("label_values(%s, %s)", series, name))
 		}
 		b = b.WithVariable(variable)
 	}
@@ -101,6 +101,11 @@ func choose(name, label, values string) *dashboard.QueryVariableBuilder {
 			Text:     dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}},
 			Value:    dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},
 		})
+}
+
+// chooseOne is a variable that holds one value, the first until somebody chooses.
+func chooseOne(name, label, values string) *dashboard.QueryVariableBuilder {
+	return choose(name, label, values).Multi(false).IncludeAll(false).Current(dashboard.VariableOption{})
 }
 
 // mark is an annotation: at the time that the value is (in milliseconds), or

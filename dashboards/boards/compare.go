@@ -14,7 +14,7 @@ import (
 func compare() *dashboard.DashboardBuilder {
 	v := pairVars
 	b := withPairs(frame(uidCompare, "Compare", "Is staging as good as production?", "now-24h"))
-	b = comparisons(b.WithVariable(choose(varComparison, "Comparison", "label_values("+vars{varJob}.of(catalog.ComparisonInfo)+", comparison)")))
+	b = comparisons(b.WithVariable(chooseOne(varComparison, "Comparison", "label_values("+vars{varJob}.of(catalog.ComparisonInfo)+", comparison)")))
 	b = b.WithRow(dashboard.NewRowBuilder("Side by side, the same probe (separate runs)"))
 	for _, s := range []struct{ title, asks, unit, expr string }{
 		{"TTFT p99", "Who makes the unlucky wait longer?", units.Seconds, v.latency("ttft", "p99")},
@@ -45,9 +45,9 @@ const noComparison = "No comparison of this selection is complete, or its last o
 // comparisons are decided on pairs of runs that take turns, which removes most
 // of the noise that separate runs have.
 func comparisons(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
-	v := comparisonVars
+	v, all := comparisonVars, vars{varJob}
 	names := valueNames(value{-1, "better", blue}, value{0, "as good", green}, value{1, "undecided", orange}, value{2, "worse", red}, value{3, "not enough data", grey})
-	overall := v.of(catalog.ComparisonVerdict, is(catalog.LabelMetric, "overall"))
+	overall := all.of(catalog.ComparisonVerdict, is(catalog.LabelMetric, "overall"))
 	return b.WithRow(dashboard.NewRowBuilder("Comparisons (pairs of runs in turns)")).
 		WithPanel(columns(rows("Answers", about{
 			asks: "May the candidate replace the reference?",
@@ -55,11 +55,11 @@ func comparisons(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			act:  "worse: the ratios say in what. undecided: more pairs, or a wider margin. not enough data: runs were invalid, their pages say why.",
 			none: noComparison,
 		}, units.Short,
-			line(maxBy("comparison, candidate, reference", v.of(catalog.ComparisonInfo)), ""), line(maxBy("comparison", overall), ""),
-			line("time() - "+maxBy("comparison", v.of(catalog.ComparisonTimestamp)), ""), line(maxBy("comparison", v.of(catalog.ComparisonStaleAfter)), "")),
+			line(maxBy("comparison, candidate, reference", all.of(catalog.ComparisonInfo)), ""), line(maxBy("comparison", overall), ""),
+			line("time() - "+maxBy("comparison", all.of(catalog.ComparisonTimestamp)), ""), line(maxBy("comparison", all.of(catalog.ComparisonStaleAfter)), "")),
 			column{field: "comparison", heading: "Comparison"}, column{field: "candidate", heading: "Candidate"}, column{field: "reference", heading: "Reference"},
-			column{field: "Value #B", heading: "Answer", mappings: names},
-			column{field: "Value #C", heading: "Age", unit: units.Seconds}, column{field: "Value #D", heading: "Stands for", unit: units.Seconds},
+			column{field: "Value #B", heading: "Answer", width: 140, mappings: names},
+			column{field: "Value #C", heading: "Age", width: 100, unit: units.Seconds}, column{field: "Value #D", heading: "Stands for", width: 100, unit: units.Seconds},
 		).Span(12).Height(8)).
 		WithPanel(ratios(v)).
 		WithPanel(states("Verdicts by series", about{
@@ -67,22 +67,22 @@ func comparisons(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			good: "as good.",
 			act:  "A change at a version mark is that build.",
 			none: noComparison,
-		}, names, line(maxBy("comparison, metric", v.of(catalog.ComparisonVerdict)), "{{comparison}} {{metric}}"))).
-		WithPanel(timeSeries("Candidate as a share of the reference", about{
+		}, names, line(maxBy("metric", v.of(catalog.ComparisonVerdict)), "{{metric}}")).Height(11)).
+		WithPanel(timeSeries("Candidate to reference over time", about{
 			asks: "Does the gap grow from comparison to comparison?",
 			good: "Around 100 %.",
 			act:  "For latencies above is worse, for throughput below is.",
 			none: noComparison,
-		}, units.PercentUnit, line(maxBy("comparison, metric", v.of(catalog.ComparisonRatio)), "{{comparison}} {{metric}}")).
+		}, units.PercentUnit, line(maxBy("metric", v.of(catalog.ComparisonRatio)), "{{metric}}")).
 			AxisSoftMin(0.8).AxisSoftMax(1.2).LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(0).Span(24))
 }
 
 func ratios(v vars) *bargauge.PanelBuilder {
-	return gauges("Ratios, candidate to reference", about{
+	return gauges("Candidate to reference, now", about{
 		asks: "What is different, and by how much?",
 		good: "100 % everywhere.",
 		act:  "Latencies above 100 % are slower, throughput below 100 % is less; whether it matters is the verdict's business, not the bar's.",
 		none: noComparison,
-	}, units.PercentUnit, line(maxBy("comparison, metric", v.of(catalog.ComparisonRatio)), "{{comparison}} {{metric}}")).
+	}, units.PercentUnit, line(maxBy("metric", v.of(catalog.ComparisonRatio)), "{{metric}}")).
 		Min(0.5).Max(1.5).Thresholds(steps(blue))
 }

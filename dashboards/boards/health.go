@@ -37,7 +37,7 @@ func healthNumbers(v vars) []*statBuilder {
 			act: "Above 85 % results are marked: raise the limit or shard the targets."},
 			units.PercentUnit, line("max("+v.of(catalog.ClientCPUSaturation)+")", "")).
 			Thresholds(steps(green, step{0.6, orange}, step{0.85, red})).Min(0).Max(1),
-		number("Clock error of its tolerance", about{asks: "Does the built-in stream of known times come out right?", good: "Below 100 %.",
+		number("Clock error", about{asks: "Which share of its tolerance is the error of the built-in stream of known times?", good: "Below 100 %.",
 			act: "Above: no latency of this prober can be believed now; look at CPU and loop lag."},
 			units.PercentUnit, line(fmt.Sprintf("max(abs(%s) / on (job, instance, signal) %s)", v.of(catalog.SelfTestError), v.of(catalog.SelfTestTolerance)), "")).
 			Thresholds(steps(green, step{0.7, orange}, step{1, red})),

@@ -135,10 +135,16 @@ func dashed() []dashboard.DynamicConfigValue {
 	}
 }
 
-// timeSeries draws lines over time.
+// timeSeries draws lines over time, with 0 in sight.
 func timeSeries(title string, a about, unit string, queries ...query) *timeseries.PanelBuilder {
+	return zoomed(title, a, unit, queries...).AxisSoftMin(0)
+}
+
+// zoomed draws lines over time as large as they fit: a change of five percent is
+// news at night, and flat on an axis that begins at 0.
+func zoomed(title string, a about, unit string, queries ...query) *timeseries.PanelBuilder {
 	b := timeseries.NewPanelBuilder().Title(title).Description(a.description(queries)).NoValue(a.noValue()).
-		Datasource(datasource()).Unit(unit).AxisSoftMin(0).Span(12).Height(8).
+		Datasource(datasource()).Unit(unit).Span(12).Height(8).
 		LineWidth(2).FillOpacity(8).ShowPoints(common.VisibilityModeNever).
 		SpanNulls(common.BoolOrFloat64{Bool: p(false)}).
 		ColorScheme(colorBy(dashboard.FieldColorModeIdPaletteClassic)).Thresholds(steps(blue)).

@@ -45,7 +45,7 @@ func regression() *dashboard.DashboardBuilder {
 
 // nights are results that stand until the next run replaces them.
 func nights(title, asks, unit, expr string) *timeseries.PanelBuilder {
-	return timeSeries(title, about{
+	return zoomed(title, about{
 		asks: asks,
 		good: "A band as wide as before. One night outside it is noise, two are not.",
 		act:  "Look for a version mark at the step, then compare both builds in pairs (see the compare board).",
