@@ -58,8 +58,8 @@ func capacity() *dashboard.DashboardBuilder {
 			line(maxBy("target, probe", v.of(catalog.CapacityBracketed)), ""),
 			line("time() - "+maxBy("target, probe", v.of(catalog.CapacityTimestamp)), "")),
 			column{field: "target", heading: "Target"}, column{field: "probe", heading: "Probe", width: 90},
-			column{field: "Value #A", heading: "Knee", width: 100, unit: units.RequestsPerSecond},
-			column{field: "Value #B", heading: "Safe", width: 100, unit: units.RequestsPerSecond},
+			column{field: "Value #A", heading: "Knee", width: 85, unit: units.RequestsPerSecond},
+			column{field: "Value #B", heading: "Safe", width: 85, unit: units.RequestsPerSecond},
 			column{field: "Value #C", heading: "Knee passed", width: 130, mappings: valueNames(value{1, "yes", green}, value{0, "no: lower bound", orange})},
 			column{field: "Value #D", heading: "Age", width: 90, unit: units.Seconds},
 		).Span(10).SortBy(sortBy("Safe", false)))
@@ -94,23 +94,23 @@ func curve(title, asks, good, act, unit string, v vars, name string) *xychart.Pa
 		ColorScheme(colorBy(dashboard.FieldColorModeIdPaletteClassic)).
 		Mapping(xychart.SeriesMappingAuto).Show(xychart.XYShowModePointsAndLines).LineWidth(2).
 		Legend(legend()).Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeSingle).Sort(common.SortOrderNone)).
+		// The measured values are named by the sweep they belong to; a name of their own
+		// would be the same for all.
+		DisplayName("${__field.labels.target} ${__field.labels.probe}").
 		OverrideByName(offeredField, []dashboard.DynamicConfigValue{property("unit", units.RequestsPerSecond)}).
 		WithTarget(now(x).Format("table")).WithTarget(now(y).Format("table")).
 		WithTransformation(dashboard.DataTransformerConfig{Id: "merge", Options: map[string]any{}}).
 		WithTransformation(dashboard.DataTransformerConfig{Id: "organize", Options: map[string]any{
 			"includeByName": map[string]any{"target": true, "probe": true, "Value #A": true, "Value #B": true}, "excludeByName": map[string]any{},
 			"indexByName":  map[string]any{"target": 0, "probe": 1, "Value #A": 2, "Value #B": 3},
-			"renameByName": map[string]any{"Value #A": offeredField, "Value #B": measuredField},
+			"renameByName": map[string]any{"Value #A": offeredField},
 		}}).
 		WithTransformation(dashboard.DataTransformerConfig{Id: "sortBy", Options: map[string]any{
 			"fields": map[string]any{}, "sort": []any{map[string]any{"field": offeredField, "desc": false}},
 		}}).
 		WithTransformation(dashboard.DataTransformerConfig{Id: "partitionByValues", Options: map[string]any{
-			"fields": []string{"target", "probe"}, "keepFields": false, "naming": map[string]any{"asLabels": false, "append": false, "withNames": false, "separator1": "=", "separator2": " "},
+			"fields": []string{"target", "probe"}, "keepFields": false, "naming": map[string]any{"asLabels": true},
 		}})
 }
 
-const (
-	offeredField  = "Offered rate"
-	measuredField = "Measured"
-)
+const offeredField = "Offered rate"

@@ -58,8 +58,8 @@ func comparisons(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			line(maxBy("comparison, candidate, reference", all.of(catalog.ComparisonInfo)), ""), line(maxBy("comparison", overall), ""),
 			line("time() - "+maxBy("comparison", all.of(catalog.ComparisonTimestamp)), ""), line(maxBy("comparison", all.of(catalog.ComparisonStaleAfter)), "")),
 			column{field: "comparison", heading: "Comparison"}, column{field: "candidate", heading: "Candidate"}, column{field: "reference", heading: "Reference"},
-			column{field: "Value #B", heading: "Answer", width: 140, mappings: names},
-			column{field: "Value #C", heading: "Age", width: 100, unit: units.Seconds}, column{field: "Value #D", heading: "Stands for", width: 100, unit: units.Seconds},
+			column{field: "Value #B", heading: "Answer", width: 130, mappings: names},
+			column{field: "Value #C", heading: "Age", width: 85, unit: units.Seconds}, column{field: "Value #D", heading: "Stands for", width: 95, unit: units.Seconds},
 		).Span(12).Height(8)).
 		WithPanel(ratios(v)).
 		WithPanel(states("Verdicts by series", about{
