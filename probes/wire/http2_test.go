@@ -420,7 +420,8 @@ func TestHTTP2StaleReuse(t *testing.T) {
 	for name, leave := range map[string]func(s *speaker){
 		"goes away": func(s *speaker) { s.add(frameGoAway, 0, 0, number(1), number(0)); _ = s.flush() },
 		"refuses":   func(s *speaker) { s.add(frameReset, 0, s.hear(), number(refusedStream)); _ = s.flush() },
-		"closes":    func(*speaker) {},
+		// Not before the client has put its connection aside: it would see the end then.
+		"closes": func(*speaker) { time.Sleep(ms) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -443,6 +444,7 @@ func TestHTTP2StaleReuse(t *testing.T) {
 				}}
 				c := client(t, http2(n.dial))
 				diff(t, "first is stale", whole(t, c, probes.NewClock(), post("http://engine/x", "{}")).Stale, false)
+				time.Sleep(time.Second)
 				r := whole(t, c, probes.NewClock(), post("http://engine/x", "{}"))
 				diff(t, "connections", len(n.addrs), 2)
 				diff(t, "reused", r.Trace.Reused, false)
