@@ -21,7 +21,7 @@ import (
 // whose own wait is over hands on to another that waits; there is no goroutine
 // besides the callers', and nothing runs when none of them waits.
 //
-// While events come fast the leader sleeps roundPause between two looks. The events
+// While events come fast the leader looks every roundPause and sleeps in between. The events
 // of one round then share its cost, and the sender does not have to wake anybody.
 // That makes reads late by up to a round, which is what the kernel's stamps are for:
 // no byte is dated by its read. What the leader reads then, with its stamp, it keeps in
@@ -58,9 +58,9 @@ type kept struct {
 }
 
 const (
-	// roundPause is how long the leader lets events pile up. The kernel adds its
-	// timer slack of 50 us; reads are late by half a millisecond at most then, half
-	// of what a run may be late by before it says so.
+	// roundPause is from one look to the next. The kernel adds its timer slack of
+	// 50 us, and reading takes its time: reads are late by less than a millisecond
+	// then, the bound from which on one counts as late (probes.LateRead).
 	roundPause = 400 * time.Microsecond
 	// A leader that sees busyEvents or more in busyStretch, over as long at least, works
 	// in rounds: below that a round would hold two or three, and save little.
@@ -156,9 +156,7 @@ func (p *poller) lead(own *polled) {
 		p.sort(n)
 		if len(p.batch) > 0 {
 			p.mu.Unlock()
-			for _, c := range p.batch {
-				p.attend(c)
-			}
+			p.attend()
 			p.mu.Lock()
 			p.settle()
 		}
@@ -169,28 +167,34 @@ func (p *poller) lead(own *polled) {
 	p.led = false
 }
 
-// attend reads what has come on a stream, and looks at it if that is due.
-func (p *poller) attend(c *polled) {
-	if p.busy && c.fresh && c.collect() {
-		c.due = true
+// attend reads what has come on the streams of the batch, and then looks at those that
+// are due: a read must not wait until the streams before it have been looked at.
+func (p *poller) attend() {
+	for _, c := range p.batch {
+		if p.busy && c.fresh && c.collect() {
+			c.due = true
+		}
 	}
-	if c.due || !p.busy {
-		c.kept = time.Time{}
-		c.finished = c.serveSafely()
-	} else if c.kept.IsZero() && !c.inbox.empty() {
-		c.kept = p.now
-		p.kept = append(p.kept, kept{c, p.now})
+	for _, c := range p.batch {
+		switch {
+		case c.due || !p.busy:
+			c.kept = time.Time{}
+			c.finished = c.serveSafely()
+		case c.kept.IsZero() && !c.inbox.empty():
+			c.kept = p.now
+			p.kept = append(p.kept, kept{c, p.now})
+		}
 	}
 }
 
 // look waits for events, for at most limit if that is not negative.
 func (p *poller) look(limit time.Duration) int {
-	if p.busy && !p.more {
-		pause := unix.NsecToTimespec(int64(roundPause))
-		_ = unix.Nanosleep(&pause, nil)
-	}
 	if p.busy {
 		limit = 0
+		if rest := roundPause - time.Since(p.now); rest > 0 && !p.more {
+			pause := unix.NsecToTimespec(int64(rest))
+			_ = unix.Nanosleep(&pause, nil)
+		}
 	}
 	n := epollWait(p.epoll, p.events[:], limit)
 	p.more = n == len(p.events)
