@@ -274,3 +274,62 @@ func TestRoundsOfASessionFollowEachOther(t *testing.T) {
 		}
 	})
 }
+
+// Rounds of a mooncake session with a chat backend are a conversation with the answers
+// that the server really gave. Nobody else gets to see them.
+func TestRoundsCarryTheRealAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := engineOf(t, fakellm.Config{Engine: fakellm.VLLM})
+		var bodies [][]probes.Message
+		_, runner := newServed(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "completions") {
+				text, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(strings.NewReader(string(text)))
+				var body struct{ Messages []probes.Message }
+				if err := json.Unmarshal(text, &body); err != nil {
+					t.Error(err)
+				}
+				bodies = append(bodies, body.Messages)
+			}
+			engine.Handler().ServeHTTP(w, r)
+		}))
+		defer runner.Close()
+		spec := replaySpec("mooncake", traceFile(t, `{"timestamp": 0, "input_length": 100, "output_length": 6, "hash_ids": [1]}`))
+		spec.Workload.Trace.Rounds = 3
+		shown := 0
+		run := func(keep bool) *probes.Run {
+			spec.KeepText = keep
+			return runner.Run(context.Background(), fakeTarget("vllm-chat"), spec, nil, Hooks{Record: func(_ string, r *probes.Record) {
+				if r.Text != "" {
+					shown++
+				}
+			}})
+		}
+		kept := run(true)
+		if kept.Result != probes.RunSuccess || len(bodies) != 3 || shown != 3 {
+			t.Fatalf("result %s, %d requests, %d texts", kept.Result, len(bodies), shown)
+		}
+		for i, messages := range bodies {
+			if len(messages) != 2*i+1 {
+				t.Fatalf("turn %d has %d messages, want %d", i+1, len(messages), 2*i+1)
+			}
+			for k := 1; k < len(messages); k += 2 {
+				if got, want := messages[k], kept.Records[k/2].Text; got.Role != "assistant" || got.Content != want || want == "" {
+					t.Errorf("turn %d, message %d: %+v, want the answer %q", i+1, k+1, got, want)
+				}
+			}
+			if last := messages[len(messages)-1]; last.Role != "user" || last.Content == "" {
+				t.Errorf("turn %d ends with %+v", i+1, last)
+			}
+		}
+		shown, bodies = 0, nil
+		for _, r := range run(false).Records {
+			if r.Text != "" {
+				t.Errorf("request %d keeps an answer that nobody asked for", r.Index)
+			}
+		}
+		if shown != 0 || len(bodies[2]) != 5 {
+			t.Errorf("%d texts shown, %d messages; want none and 5", shown, len(bodies[2]))
+		}
+	})
+}

@@ -48,6 +48,11 @@ type Request struct {
 	// Session names a conversation of a trace, empty for none: a turn is asked when
 	// its time has come and the turn before it has been answered.
 	Session string
+	// Turn, counted from 1, and Turns number a session that is a real conversation: the
+	// Messages of a later turn are the new ones alone, and whoever sends it puts the
+	// earlier ones and their answers in front. 0 of 0 is a request that is whole as it
+	// is. The answers are kept for that, as KeepText says.
+	Turn, Turns int
 
 	// InputTokens is the length of the prompt's text and InputSource how it is
 	// known. What images add only the server can tell.

@@ -245,7 +245,7 @@ func (o *runFlags) defineShapes(f *pflag.FlagSet) {
 	f.StringVar(&o.images.Format, "image-format", workload.FormatJPEG, "image: `encoding`, jpeg or png")
 	f.StringVar(&o.images.Content, "image-content", workload.ContentRandom, "image: `content`, random or blank")
 	f.Float64Var(&o.trace.Slowdown, "mooncake-slowdown-factor", 1, "trace, mooncake, burstgpt, azure: `factor` that stretches the times")
-	f.IntVar(&o.trace.Rounds, "mooncake-num-rounds", 1, "mooncake: turns of the session that each row becomes")
+	f.IntVar(&o.trace.Rounds, "mooncake-num-rounds", 1, "mooncake: turns of the session that each row becomes; at the times of the trace, with a chat backend, each carries the real answers to those before it")
 	f.StringVar(&o.trace.Name, "mooncake-workload", "conversation", "mooncake: `name` of the trace to read when --dataset-path is a folder: "+strings.Join(workload.MooncakeTraces, ", "))
 	f.IntVar(&o.trace.BlockTokens, "block-tokens", workload.DefaultBlockTokens, "mooncake, trace: tokens that one hash id stands for")
 	f.StringVar(&o.trace.TimeUnit, "time-unit", "", "trace: `unit` of numbers as timestamps: "+strings.Join(workload.TimeUnits, ", ")+"; times as ISO 8601 text need none")

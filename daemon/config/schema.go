@@ -124,7 +124,7 @@ type workload struct {
 	ImageContent      string         `yaml:"image_content" enum:"image_content" doc:"Noise or white (image). random."`
 	TimeUnit          string         `yaml:"time_unit" enum:"time_unit" doc:"What a number stands for as a timestamp (trace); times as ISO 8601 text need none."`
 	Slowdown          float64        `yaml:"mooncake_slowdown_factor" min:">0" doc:"Stretches the times of trace, mooncake, burstgpt and azure. 1."`
-	Rounds            int            `yaml:"mooncake_num_rounds" min:"1" doc:"Turns of the session that each row becomes (mooncake). 1."`
+	Rounds            int            `yaml:"mooncake_num_rounds" min:"1" doc:"Turns of the session that each row becomes (mooncake). In a replay with a chat backend a later turn is sent behind the answers that the server really gave. 1."`
 	MooncakeTrace     string         `yaml:"mooncake_workload" enum:"mooncake_workload" doc:"Which trace to read when path is a folder (mooncake): its file is NAME_trace.jsonl. conversation."`
 	BlockTokens       int            `yaml:"block_tokens" min:"16" doc:"Tokens that one hash id stands for (mooncake, trace). 512."`
 	Tokenizer         string         `yaml:"tokenizer" as:"tokenizer" default:"server" doc:"server asks the target to count; approx estimates, and marks its results; tiktoken:NAME and the path of a tokenizer.json (or its folder) count here, answers as well."`

@@ -51,7 +51,8 @@ type Load struct {
 	Offsets iter.Seq[time.Duration]
 	// Timed makes each request due at Start plus its own At, in place of Offsets. Next
 	// gives them in rising order of At, and so they are asked, except that a request
-	// of a session waits for the answer to the one before it.
+	// of a session waits for the answer to the one before it, and takes it along when it
+	// is a turn of a conversation.
 	Timed bool
 	// Concurrency bounds the requests in flight; 0 is no bound. In a closed loop
 	// it is the number of slots, at least 1.
@@ -145,7 +146,7 @@ func Run(ctx context.Context, clock probes.Clock, load Load, emit func(probes.Re
 		freed: make(chan *worker, cap(results)),
 	}
 	if load.Timed {
-		p.replay = &replay{pacer: p, turns: map[string][]job{}}
+		p.replay = &replay{pacer: p, turns: map[string][]job{}, talks: map[string][]probes.Message{}}
 	}
 	var done sync.WaitGroup
 	done.Go(p.run)

@@ -256,6 +256,7 @@ func (p *pacer) release(w *worker) {
 	p.inFlight--
 	p.idle = append(p.idle, w)
 	if p.replay != nil {
+		p.replay.remember(w.asked, w.answer)
 		p.replay.answered(w.session, w.ended)
 	}
 }

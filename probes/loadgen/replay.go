@@ -28,6 +28,32 @@ type replay struct {
 	// entry, if an empty one, as long as one of its turns is ready or in flight.
 	turns map[string][]job
 	held  int // all of ready and turns
+	// talks are the conversations that go on, up to their last answer.
+	talks map[string][]probes.Message
+}
+
+// noAnswer stands for the answer of a turn that failed: the next one is asked all the
+// same, and chat templates want roles to alternate.
+const noAnswer = "I have no answer."
+
+// remember keeps a turn and its answer for the next one.
+func (r *replay) remember(asked *probes.Request, answer string) {
+	if asked == nil {
+		return
+	}
+	if answer == "" {
+		answer = noAnswer
+	}
+	r.talks[asked.Session] = append(asked.Messages[:len(asked.Messages):len(asked.Messages)], probes.Message{Role: "assistant", Content: answer})
+}
+
+// recall puts the conversation so far before a turn's own messages.
+func (r *replay) recall(request *probes.Request) {
+	if request.Turn <= 1 {
+		return
+	}
+	request.Messages = append(r.talks[request.Session], request.Messages...)
+	delete(r.talks, request.Session) // it lives on in the request
 }
 
 func (r *replay) holds() bool { return r != nil && r.held > 0 }
@@ -80,6 +106,7 @@ func (r *replay) dispatch() {
 		j := r.ready[0]
 		r.ready = slices.Delete(r.ready, 0, 1)
 		r.held--
+		r.recall(j.request)
 		r.hand(j)
 	}
 	r.waiting = r.request != nil && r.held < maxHeld

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -217,4 +218,66 @@ func TestReplayProperty(t *testing.T) {
 			}
 		})
 	})
+}
+
+// A turn of a conversation is sent behind the earlier ones and the server's own answers;
+// one that failed is told as such. Other sessions do not take part.
+func TestReplayContinuesConversations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		user := func(text string) []probes.Message { return []probes.Message{{Role: "user", Content: text}} }
+		var plan []*probes.Request
+		add := func(session string, turn, turns int, text string) {
+			plan = append(plan, &probes.Request{
+				ID: fmt.Sprint(len(plan)), Index: len(plan), At: probes.Known(time.Duration(0)), Session: session, Turn: turn, Turns: turns, Messages: user(text),
+			})
+		}
+		add("a", 1, 3, "a1")
+		add("b", 1, 2, "b1")
+		add("a", 2, 3, "a2")
+		add("b", 2, 2, "b2")
+		add("a", 3, 3, "a3")
+		add("c", 0, 0, "c1")
+		add("c", 0, 0, "c2")
+		sent := map[int]string{}
+		var mu sync.Mutex
+		backend := answering(func(r *probes.Request) string {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, m := range r.Messages {
+				sent[r.Index] += m.Role[:1] + ":" + m.Content + " "
+			}
+			if r.Index == 1 {
+				return "" // b's first turn fails
+			}
+			return "answer to " + r.Messages[len(r.Messages)-1].Content
+		})
+		next := 0
+		replayed(t, Load{Backend: backend, Concurrency: 2, Next: func() (*probes.Request, bool) {
+			if next == len(plan) {
+				return nil, false
+			}
+			next++
+			return plan[next-1], true
+		}})
+		want := map[int]string{
+			0: "u:a1 ", 1: "u:b1 ", 2: "u:a1 a:answer to a1 u:a2 ", 3: "u:b1 a:I have no answer. u:b2 ",
+			4: "u:a1 a:answer to a1 u:a2 a:answer to a2 u:a3 ", 5: "u:c1 ", 6: "u:c2 ",
+		}
+		if diff := gocmp.Diff(want, sent); diff != "" {
+			t.Errorf("sent (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// answering answers with a text after 10 ms; without one it fails.
+type answering func(r *probes.Request) string
+
+func (a answering) Do(_ context.Context, clock probes.Clock, r *probes.Request, due time.Duration) probes.Record {
+	rec := probes.Record{ID: r.ID, Index: r.Index, Due: due, Sent: clock.Now(), Outcome: probes.OK, Text: a(r)}
+	if rec.Text == "" {
+		rec.Outcome = probes.HTTP5xx
+	}
+	time.Sleep(10 * ms)
+	rec.End = probes.Known(clock.Now())
+	return rec
 }

@@ -25,12 +25,18 @@ type worker struct {
 	// worker has said that it is free.
 	session string
 	ended   time.Duration
+	// asked and answer are those of a turn whose conversation goes on.
+	asked  *probes.Request
+	answer string
 }
 
 func (p *pacer) work(w *worker) {
 	for j := range w.jobs {
 		record := p.do(j)
 		w.session, w.ended = j.request.Session, record.End.Or(p.clock.Now())
+		if w.asked, w.answer = nil, ""; j.request.Turn < j.request.Turns {
+			w.asked, w.answer = j.request, record.Text
+		}
 		p.load.Progress.settle(record.Outcome)
 		p.results <- record
 		p.freed <- w

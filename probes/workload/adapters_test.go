@@ -146,7 +146,7 @@ func TestAdaptersAreInTheVersion(t *testing.T) {
 	} {
 		w := adapted("", 0)
 		w.Adapters = a
-		v, err := version(w, "", false)
+		v, err := version(w, "", false, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -267,15 +267,43 @@ func (t *lineTrace) turn(ctx context.Context, r *row) (p prompt, keep bool, err 
 	p.session, p.sampling, p.images = r.session, r.sampling, r.images
 	if rounds := t.workload.Trace.Rounds; rounds > 1 && r.composed() {
 		p.session = fmt.Sprintf("row%d", t.read)
-		for k := 1; k < rounds; k++ {
-			input := r.input + k*(p.output+followUpTokens)
-			next := t.compose.compose(r.hashIDs, r.input, input, t.read)
-			next.output, next.at, next.session, next.sampling = p.output, p.at, p.session, p.sampling
-			t.pending = append(t.pending, next)
-		}
+		t.addRounds(&p, r, rounds)
 	}
 	return p, true, nil
 }
+
+// talks reports whether the rounds of a session are a real conversation: somebody waits
+// for the answers, and they can be sent back.
+func talks(w probes.Workload, o Options) bool {
+	return w.Trace.Rounds > 1 && o.AcceptsMessages && o.Timed && !w.TokenIDs
+}
+
+// addRounds makes a row the first turn of a session. Where conversations can be sent, a
+// later turn is a question of its own behind the server's real answers, whose lengths
+// nobody knows beforehand; else it is a prompt as long as that would be.
+func (t *lineTrace) addRounds(p *prompt, r *row, rounds int) {
+	talk := talks(t.workload, t.options)
+	for k := 1; k < rounds; k++ {
+		input := r.input + k*(p.output+followUpTokens)
+		next := prompt{}
+		if talk {
+			next = t.compose.compose(nil, 0, followUpTokens, followUpRow(t.read, k, rounds))
+			next.messages, next.text = []probes.Message{{Role: "user", Content: next.text}}, ""
+			next.tokens, next.source, next.turn, next.turns = input, probes.TokensApprox, k+1, rounds
+		} else {
+			next = t.compose.compose(r.hashIDs, r.input, input, t.read)
+		}
+		next.output, next.at, next.session, next.sampling = p.output, p.at, p.session, p.sampling
+		t.pending = append(t.pending, next)
+	}
+	if talk {
+		p.messages, p.text = []probes.Message{{Role: "user", Content: p.text}}, ""
+		p.turn, p.turns = 1, rounds
+	}
+}
+
+// followUpRow numbers follow-up questions apart from the rows of the file.
+func followUpRow(row, round, rounds int) int { return 1<<40 + row*rounds + round }
 
 // output decides the length of the answer: the workload's own, the row's, that of
 // the recorded answer, or what stands for it in files that have none.

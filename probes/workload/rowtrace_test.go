@@ -89,10 +89,10 @@ func TestRowFilesGolden(t *testing.T) {
 		{"slowed down, long rows left out", slow, []outline{
 			{0, 40, 5, "client", ""}, {4500 * ms, 48, 6, "client", ""}, {4500 * ms, 20, 7, "client", ""}}},
 		{"rounds", rounds, []outline{
-			{0, 40, 5, "client", "row0"}, {0, 40 + 5 + 64, 5, "client", "row0"},
-			{3000 * ms, 48, 6, "client", "row1"}, {3000 * ms, 48 + 6 + 64, 6, "client", "row1"},
-			{3000 * ms, 20, 7, "client", "row2"}, {3000 * ms, 20 + 7 + 64, 7, "client", "row2"},
-			{6000 * ms, 60, 8, "client", "row3"}, {6000 * ms, 60 + 8 + 64, 8, "client", "row3"}}},
+			{0, 40, 5, "client", "row0"}, {0, 40 + 5 + 64, 5, "approx", "row0"},
+			{3000 * ms, 48, 6, "client", "row1"}, {3000 * ms, 48 + 6 + 64, 6, "approx", "row1"},
+			{3000 * ms, 20, 7, "client", "row2"}, {3000 * ms, 20 + 7 + 64, 7, "approx", "row2"},
+			{6000 * ms, 60, 8, "client", "row3"}, {6000 * ms, 60 + 8 + 64, 8, "approx", "row3"}}},
 		{"a row without an answer's length is a failure", fileWorkload(BurstGPT, "testdata/burstgpt1.csv"), []outline{
 			{0, 30, 18, "client", ""}, {113000 * ms, 25, 10, "client", ""}}},
 		{"columns by name", fileWorkload(BurstGPT, "testdata/burstgpt2.csv"), []outline{
@@ -239,11 +239,14 @@ func common[T comparable](a, b []T) int {
 	return n
 }
 
-// A later round of a session is the earlier one and more.
+// Where no conversation can be sent, a later round of a session is the earlier one and
+// more.
 func TestRoundsExtendTheConversation(t *testing.T) {
 	w := fileWorkload(Mooncake, "testdata/mooncake.jsonl")
 	w.Trace.BlockTokens, w.Trace.Rounds = 16, 3
-	got := all(t, mustOpen(t, w, chatOptions(&fakeTokenizer{})))
+	o := chatOptions(&fakeTokenizer{})
+	o.AcceptsMessages = false
+	got := all(t, mustOpen(t, w, o))
 	if len(got) != 12 {
 		t.Fatalf("%d requests, want 12", len(got))
 	}
@@ -251,6 +254,40 @@ func TestRoundsExtendTheConversation(t *testing.T) {
 		if i%3 > 0 && !strings.HasPrefix(r.Prompt, got[i-1].Prompt) {
 			t.Errorf("round %d of %s does not begin like the one before", i%3+1, r.Session)
 		}
+	}
+}
+
+// Where one can, a later round is a question of its own, for whoever has the answers to
+// put behind them. The first one is the prompt that a session of one round has.
+func TestRoundsAreAConversation(t *testing.T) {
+	w := fileWorkload(Mooncake, "testdata/mooncake.jsonl")
+	w.Trace.BlockTokens = 16
+	tok := &fakeTokenizer{before: []int{1}}
+	single := all(t, mustOpen(t, w, chatOptions(tok)))
+	w.Trace.Rounds = 3
+	s := mustOpen(t, w, chatOptions(tok))
+	untimed := chatOptions(tok)
+	untimed.Timed = false
+	if other := mustOpen(t, w, untimed); other.Version() == s.Version() {
+		t.Error("a conversation and prompts of its length have one version")
+	}
+	questions := map[string]bool{}
+	for i, r := range all(t, s) {
+		row, turn := i/3, i%3+1
+		if r.Turn != turn || r.Turns != 3 || r.KeepText != (turn < 3) || len(r.Messages) != 1 || r.Messages[0].Role != "user" || r.Prompt != "" {
+			t.Fatalf("request %d: turn %d of %d, keeps its answer %v, messages %+v", i, r.Turn, r.Turns, r.KeepText, r.Messages)
+		}
+		text := r.Messages[0].Content
+		if turn == 1 {
+			if text != single[row].Prompt || r.InputTokens != single[row].InputTokens {
+				t.Errorf("row %d: the first turn is not the prompt of a single round", row)
+			}
+			continue
+		}
+		if n := tok.count(text); n != followUpTokens || questions[text] {
+			t.Errorf("request %d: a question of %d tokens, seen before: %v; want %d new ones", i, n, questions[text], followUpTokens)
+		}
+		questions[text] = true
 	}
 }
 

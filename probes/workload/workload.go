@@ -79,7 +79,9 @@ type prompt struct {
 	images   []probes.Image
 	at       probes.Optional[time.Duration]
 	session  string
-	sampling func(*probes.Sampling) // nil: as the workload has it
+	// turn of turns: messages are the new ones alone, see [probes.Request].
+	turn, turns int
+	sampling    func(*probes.Sampling) // nil: as the workload has it
 }
 
 // generator makes the prompt of one index; warm-up indices are negative. Indices of
@@ -143,7 +145,7 @@ func open(ctx context.Context, w probes.Workload, o Options) (*Source, error) {
 	if t, ok := o.Tokenizer.(interface{ Hash() string }); ok && w.LocalTokenizer() {
 		w.Tokenizer = t.Hash() // what it does, wherever its file lies
 	}
-	s.version, err = version(w, dataset, s.estimated)
+	s.version, err = version(w, dataset, s.estimated, talks(w, o))
 	return s, err
 }
 
@@ -284,6 +286,9 @@ func (s *Source) request(p prompt, index int, mark string) *probes.Request {
 		Images:          p.images,
 		At:              p.at,
 		Session:         p.session,
+		Turn:            p.turn,
+		Turns:           p.turns,
+		KeepText:        p.turn < p.turns,
 		InputTokens:     p.tokens,
 		InputSource:     p.source,
 		MaxOutputTokens: p.output,
@@ -338,7 +343,7 @@ func (s *Source) Close() {
 	}
 }
 
-func version(w probes.Workload, dataset string, estimated bool) (string, error) {
+func version(w probes.Workload, dataset string, estimated, conversation bool) (string, error) {
 	w.Name, w.Path, w.URL, w.SHA256, w.Trace.Name = "", "", "", "", ""
 	if w.Dataset == RandomIDs && w.VocabSize == 0 {
 		w.VocabSize = DefaultVocabSize
@@ -348,7 +353,9 @@ func version(w probes.Workload, dataset string, estimated bool) (string, error) 
 		Dataset   string
 		Estimated bool
 		Workload  probes.Workload
-	}{generatorVersion, dataset, estimated, w})
+		// Absent for all else, which was there before conversations.
+		Conversation bool `json:",omitempty"`
+	}{generatorVersion, dataset, estimated, w, conversation})
 	if err != nil {
 		return "", fmt.Errorf("extra_body: %w", err)
 	}
