@@ -86,7 +86,7 @@ func healthClock(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuil
 			act: "Above: believe no result of that time.",
 		}, units.Seconds, line("abs("+v.of(catalog.SelfTestError)+")", "{{signal}} {{instance}}"),
 			line(maxBy("signal", v.of(catalog.SelfTestTolerance)), limitLegend+" {{signal}}"))).
-		WithPanel(lag("Send lag p99", "Are requests sent when they are due?", "Above: arrivals are not what they claim; fewer streams, more CPU.", catalog.RequestSendLag, "probe")).
+		WithPanel(lag("Send lag p99", "Are requests sent when they are due?", "Above: arrivals are not what they claim; fewer streams, more CPU. Waits for max_concurrency are part of it: there it is the target that is slow.", catalog.RequestSendLag, "probe")).
 		WithPanel(lag("Loop lag p99", "Does a timer fire when it should?", "Above: the process or its machine is starved, or GC runs wild.", catalog.ClientLoopLag, "")).
 		WithPanel(timeSeries("Scheduler lag p99", about{
 			asks: "Do runs start when they are due?", good: "Below a second.",
@@ -114,6 +114,18 @@ func healthWork(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuild
 			act: "Read the log at the time of the bars.", none: "No line was logged in the window.",
 		}, units.Short, line(sumBy("level", increase(v.of(catalog.LogMessages))), "{{level}}")).Span(8).
 			OverrideByName("error", fixed(red)).OverrideByName("warn", fixed(orange)).OverrideByName("info", fixed(blue)).OverrideByName("debug", fixed(grey))).
+		WithPanel(bars("Errors of the store", about{
+			asks: "Is everything kept that a restart must not forget?", good: "Nothing to see.",
+			act: "add, state: the disk is full or read-only, and results are lost at a restart. read, prune: see the log.",
+		}, units.Short, line(sumBy("operation", increase(v.of(catalog.StoreErrors))), "{{operation}}")).Span(8)).
+		WithPanel(timeSeries("Size of the store", about{
+			asks: "How much disk does the memory take?", good: "Grows for as long as results are kept, then stays.",
+			act: "Growing on: shorten storage.retention or storage.samples_retention.", none: "The daemon keeps no store (storage.path).",
+		}, units.BytesIEC, line(maxBy("instance", v.of(catalog.StoreSize)), "{{instance}}")).Span(8)).
+		WithPanel(timeSeries("Age of the last write", about{
+			asks: "Is the store still written?", good: "As young as the last run.",
+			act: "A line that only rises while runs end: see the errors beside.", none: "The daemon keeps no store, or has written nothing yet.",
+		}, units.Seconds, line("time() - "+maxBy("instance", v.of(catalog.StoreLastWrite)), "{{instance}}")).Span(8)).
 		WithPanel(columns(rows("Builds and configurations", about{
 			asks: "Which build runs with which configuration?", good: "One build everywhere.",
 			act: "Different hashes behind one job: a daemon missed a reload.",
