@@ -111,6 +111,9 @@ func New(o Options) (*App, error) {
 	if a.memory, err = openMemory(context.Background(), c.Storage, a.log, time.Now); err != nil {
 		return nil, err
 	}
+	if a.memory.store != nil {
+		a.nights.past = remembered{a.memory}
+	}
 	if err := a.acquire(c); err != nil {
 		return nil, errors.Join(err, a.memory.close())
 	}
@@ -181,7 +184,10 @@ func (a *App) Run(ctx context.Context) error {
 	go func() { defer close(referred); a.refer(watching) }()
 
 	kept := make(chan struct{})
-	go func() { defer close(kept); a.memory.keepSmall(watching, func() []probes.PairStatus { return a.tracker.snapshot(nil) }) }()
+	go func() {
+		defer close(kept)
+		a.memory.keepSmall(watching, func() []probes.PairStatus { return a.tracker.snapshot(nil) })
+	}()
 	metered := make(chan struct{})
 	go func() { defer close(metered); a.client.run(watching, selftest.ProcessCPU) }()
 

@@ -20,7 +20,7 @@ const module = "github.com/inferbeat/inferbeat"
 // vocabulary. A package that is not listed may not exist.
 var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
-	"daemon/cli":               {"daemon", "alerts", "dashboards", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/compare", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report", "exporters/store"},
+	"daemon/cli":               {"exporters/store", "exporters/table", "daemon", "alerts", "dashboards", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/compare", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report", "exporters/store"},
 	"daemon/cli/gen":           {"daemon/cli"},
 	"daemon":                   {"exporters/store", "probes/budget", "daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/compare", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/regression", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
@@ -59,6 +59,7 @@ var mayImport = map[string][]string{
 	"exporters/report":         {"probes", "exporters/catalog"},
 	"exporters/plot":           {"probes"},
 	"exporters/store":          {"probes"},
+	"exporters/table":          {"probes"},
 	"dashboards":               {},
 	"dashboards/boards":        {"exporters/catalog"},
 	"dashboards/gen":           {"dashboards/boards"},
@@ -73,7 +74,7 @@ var onlyIn = map[string][]string{
 	"github.com/prometheus/prometheus":     {},
 	"github.com/robfig/cron":               {"daemon/schedule"},
 	"github.com/spf13/pflag":               {"daemon/cli", "daemon/config"},
-	"github.com/parquet-go":                {"probes/workload"},
+	"github.com/parquet-go":                {"probes/workload", "exporters/table"},
 	"gonum.org":                            {"exporters/plot"},
 	"modernc.org/sqlite":                   {"exporters/store"},
 	"github.com/dlclark/regexp2":           {"probes/tokenizer"},

@@ -16,6 +16,7 @@ import (
 	"github.com/inferbeat/inferbeat/exporters/prom"
 	"github.com/inferbeat/inferbeat/exporters/store"
 	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/regression"
 )
 
 // memory is what outlives the process. Without a store it keeps the error budgets of
@@ -50,7 +51,7 @@ func openMemory(ctx context.Context, c config.Storage, log *slog.Logger, now fun
 		return m, nil
 	}
 	var err error
-	m.store, err = store.Open(ctx, store.Options{Path: c.Path, Retention: c.Retention, Samples: c.SamplesRetention, MaxSize: int64(c.MaxSize)})
+	m.store, err = store.Open(ctx, store.Options{Path: c.Path, Retention: c.Retention, Samples: c.SamplesRetention, Continuous: c.CanaryRetention, MaxSize: int64(c.MaxSize)})
 	if err != nil {
 		return nil, err
 	}
@@ -228,6 +229,37 @@ func (m *memory) pairState(s *probes.PairStatus) (store.State, error) {
 	text, err := m.store.Encode(p)
 	return store.State{Key: pairStateKey(keyOf(s.Pair)), Value: text}, err
 }
+
+// remembered is the past of a daemon with a store.
+type remembered struct{ *memory }
+
+// Samples are what the stored runs of a pair say.
+func (r remembered) Samples(ctx context.Context, target, probe string, since time.Time) ([]regression.Sample, error) {
+	runs, err := r.store.History(ctx, store.Query{Target: target, Probe: probe, Since: since})
+	if err != nil {
+		r.note(storeRead, err)
+		return nil, err
+	}
+	var samples []regression.Sample
+	for _, run := range runs {
+		if s, ok := regression.SampleOf(run); ok {
+			samples = append(samples, s)
+		}
+	}
+	return samples, nil
+}
+
+// Said are the stored acknowledgements of a pair.
+func (r remembered) Said(ctx context.Context, target, probe string) ([]probes.Acknowledgement, error) {
+	said, err := r.store.Acknowledgements(ctx, target, probe)
+	if err != nil {
+		r.note(storeRead, err)
+	}
+	return said, err
+}
+
+// Keep does nothing: every run is stored.
+func (r remembered) Keep(*probes.Run) {}
 
 // recent are the last runs of a continuous pair that its window may hold, the oldest
 // first, with their records.

@@ -81,7 +81,7 @@ type Storage struct {
 	Path             string        `yaml:"path" as:"path" doc:"Folder of the store, which is made when it is not there. Without it everything is forgotten at a restart, and there is no history, no regression detection and no export."`
 	Retention        time.Duration `yaml:"retention" default:"400d" doc:"How long results are kept; 0 for ever. Acknowledgements are kept for ever."`
 	SamplesRetention time.Duration `yaml:"samples_retention" default:"90d" doc:"How long the times of single requests are kept; 0 as long as their run. About 0.7 MB for 1,000 requests of 200 chunks."`
-	CanaryRetention  time.Duration `yaml:"canary_retention" default:"7d" doc:"How long each run of a canary is kept, about 1 kB; after that one summary of each hour takes their place. 0 is as long as other results."`
+	CanaryRetention  time.Duration `yaml:"canary_retention" default:"7d" doc:"How long the runs of a canary are kept, about 1 kB each; 0 is as long as other results. Its error budgets are kept for as long as their windows."`
 	MaxSize          int           `yaml:"max_size" as:"size" default:"4GB" doc:"Most that the store's files may take; beyond it the oldest requests go first and then the oldest runs. 0 is no bound."`
 }
 

@@ -42,8 +42,9 @@ type Options struct {
 	// Path is the folder of the store.
 	Path   string
 	Access Access
-	// Retention is how long runs are kept, Samples how long their records; 0 is for ever.
-	Retention, Samples time.Duration
+	// Retention is how long runs are kept, Samples how long their records, and Continuous
+	// how long the runs of continuous probes; 0 is for ever.
+	Retention, Samples, Continuous time.Duration
 	// MaxSize bounds the files, in bytes: beyond it the oldest records go first and then
 	// the oldest runs. 0 is no bound.
 	MaxSize int64

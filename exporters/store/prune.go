@@ -31,11 +31,12 @@ func (s *Store) Prune(ctx context.Context, now time.Time) (p Pruned, err error) 
 }
 
 const (
-	oldSamples = "DELETE FROM samples WHERE run IN (SELECT seq FROM runs JOIN samples ON samples.run = runs.seq WHERE started < ? ORDER BY started LIMIT ?)"
-	oldRuns    = "DELETE FROM runs WHERE seq IN (SELECT seq FROM runs WHERE started < ? ORDER BY started LIMIT ?)"
-	oldStates  = "DELETE FROM states WHERE key IN (SELECT key FROM states WHERE expires > 0 AND expires <= ? LIMIT ?)"
-	orphans    = `DELETE FROM documents WHERE id NOT IN (SELECT target FROM runs UNION SELECT spec FROM runs UNION SELECT facts FROM runs)`
-	lonePairs  = `DELETE FROM pairs WHERE id NOT IN (SELECT pair FROM runs)`
+	oldSamples  = "DELETE FROM samples WHERE run IN (SELECT seq FROM runs JOIN samples ON samples.run = runs.seq WHERE started < ? ORDER BY started LIMIT ?)"
+	oldRuns     = "DELETE FROM runs WHERE seq IN (SELECT seq FROM runs WHERE started < ? ORDER BY started LIMIT ?)"
+	oldCanaries = "DELETE FROM runs WHERE seq IN (SELECT seq FROM runs JOIN pairs ON pairs.id = runs.pair WHERE pairs.kind = 'canary' AND started < ? ORDER BY started LIMIT ?)"
+	oldStates   = "DELETE FROM states WHERE key IN (SELECT key FROM states WHERE expires > 0 AND expires <= ? LIMIT ?)"
+	orphans     = `DELETE FROM documents WHERE id NOT IN (SELECT target FROM runs UNION SELECT spec FROM runs UNION SELECT facts FROM runs)`
+	lonePairs   = `DELETE FROM pairs WHERE id NOT IN (SELECT pair FROM runs)`
 )
 
 func (s *Store) prune(ctx context.Context, now time.Time, p *Pruned) error {
@@ -43,7 +44,7 @@ func (s *Store) prune(ctx context.Context, now time.Time, p *Pruned) error {
 		keep  time.Duration
 		query string
 		count *int
-	}{{s.options.Samples, oldSamples, &p.Samples}, {s.options.Retention, oldRuns, &p.Runs}} {
+	}{{s.options.Samples, oldSamples, &p.Samples}, {s.options.Continuous, oldCanaries, &p.Runs}, {s.options.Retention, oldRuns, &p.Runs}} {
 		if age.keep <= 0 {
 			continue
 		}

@@ -361,6 +361,26 @@ func TestPruneByAge(t *testing.T) {
 	}
 }
 
+// Runs of canaries go sooner than the nights among them.
+func TestPruneCanaries(t *testing.T) {
+	s := openStore(t, Options{Retention: 30 * 24 * time.Hour, Continuous: 5 * 24 * time.Hour})
+	for n := range 20 {
+		run := night(n)
+		if n%2 == 0 {
+			run.Spec.Kind = probes.Canary
+		}
+		add(t, s, run)
+	}
+	pruned, err := s.Prune(t.Context(), night0.Add(19*24*time.Hour))
+	if want := (Pruned{Runs: 7}); err != nil || pruned != want { // nights 0, 2 ... 12
+		t.Errorf("pruned: got %+v, %v, want %+v", pruned, err, want)
+	}
+	runs, err := s.History(t.Context(), Query{Kinds: []probes.Kind{probes.Canary}})
+	if err != nil || len(runs) != 3 || runs[0].ID != night(14).ID {
+		t.Errorf("canaries: got %v, %v, want three from night 14 on", runs, err)
+	}
+}
+
 func TestPruneBySize(t *testing.T) {
 	s := openStore(t, Options{MaxSize: 1 << 20})
 	for n := range 12 {
@@ -508,6 +528,7 @@ func TestNothingSecretIsStored(t *testing.T) {
 	s := openStore(t, Options{})
 	run := night(0)
 	run.Target.BaseURL = "http://user:hunter2@host/v1?key=hunter2#hunter2"
+	run.Target.MetricsURL = "http://user:hunter2@host:9/metrics?key=hunter2"
 	run.Target.Connection = probes.Connection{
 		APIKey: "hunter2", APIKeyFile: "/run/hunter2", Headers: map[string]probes.Secret{"X-Key": "hunter2"}, Proxy: "http://user:hunter2@proxy:1",
 	}
@@ -529,7 +550,7 @@ func TestNothingSecretIsStored(t *testing.T) {
 	if strings.Contains(text, "hunter2") {
 		t.Errorf("what is stored holds a secret:\n%s", text)
 	}
-	for _, want := range []string{"http://host/v1", "http://proxy:1", "findme"} {
+	for _, want := range []string{"http://host/v1", "http://host:9/metrics", "http://proxy:1", "findme"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("what is stored lacks %q, so that this test proves nothing:\n%s", want, text)
 		}
