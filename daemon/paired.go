@@ -190,29 +190,46 @@ func (p *parts) learn(side int, part *probes.Run) {
 	p.run.Target.Model, p.run.Facts = part.Target.Model, part.Facts
 }
 
-// conclude says what was found. Without a gate, whether the candidate is slower is
-// not judged.
+// conclude says what was found.
 func (p *parts) conclude(believed [2][]*probes.Run, complete bool) {
 	r := p.run
-	c := r.Comparison
-	c.Used = len(believed[1])
-	if c.Used > 0 {
-		reference, candidate := summaries(believed[0]), summaries(believed[1])
-		median, typical := summary.Median(candidate, c.Pairs)
-		p.adopt(believed[1][typical])
+	if typical := layBeside(r, believed); typical != nil {
+		median := r.Summary
+		p.adopt(typical)
 		r.Summary = median
-		c.Metrics = summary.Compare(reference, candidate)
 	}
 	r.Start, r.End = r.Parts[0].Run.Start, r.Parts[len(r.Parts)-1].Run.End
 	r.Complete = complete
+	settle(r, believed, false)
+}
+
+// layBeside makes the numbers of a comparison out of its believed runs, and names the
+// candidate's typical one; nil without any.
+func layBeside(r *probes.Run, believed [2][]*probes.Run) *probes.Run {
+	c := r.Comparison
+	if c.Used = len(believed[1]); c.Used == 0 {
+		return nil
+	}
+	reference, candidate := summaries(believed[0]), summaries(believed[1])
+	median, typical := summary.Median(candidate, c.Pairs)
+	r.Summary, c.Metrics = median, summary.Compare(reference, candidate)
+	return believed[1][typical]
+}
+
+// settle says what a comparison is worth and, with a gate, what it answers. Without
+// one, whether the candidate is slower is not judged.
+func settle(r *probes.Run, believed [2][]*probes.Run, history bool) {
+	c := r.Comparison
 	r.Validity = verdict.OfComparison(r)
 	r.Result = resultOf(r)
 	if r.Spec.Gate == nil {
 		r.Verdict = verdict.Unjudged(r.Validity)
 		return
 	}
-	c.Answer, c.Judgements, c.Grounds = compare.Judge(compare.Input{Reference: believed[0], Candidate: believed[1], Spec: &r.Spec, Last: true})
-	compare.Disbelieve(c, r.Validity, complete)
+	c.Answer, c.Judgements, c.Grounds = compare.Judge(compare.Input{
+		Reference: believed[0], Candidate: believed[1], Spec: &r.Spec, History: history, Last: true,
+	})
+	compare.Disbelieve(c, r.Validity, r.Complete)
 	r.Verdict = compare.Verdict(c)
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,12 +41,16 @@ type gateFlags struct {
 	margins       []string
 	primary, vary []string
 	comparison    string
+	fromStore     bool
+	results       resultFlags
 	inconclusive  string
 	json          bool
 }
 
 func (g *gateFlags) define(f *pflag.FlagSet) {
 	f.StringVar(&g.comparison, "comparison", "", "`name` of a comparison of the configuration, which says all the rest")
+	f.BoolVar(&g.fromStore, "from-store", false, "measure nothing: take the last stored answer of --comparison, or the last 10 common nights of --target and --against-target with --probe, which were not interleaved")
+	g.results.define(f)
 	f.StringArrayVar(&g.margins, "margin", nil, "by how much a metric may be worse, as `METRIC=5%`; repeatable. success_ratio and prefix_cache_hit_ratio are in percentage points (default: 5% tpot_p50, throughput and capacity, 10% ttft_p50, e2e_p50 and e2e_p90, 20% p99, 0.5% success_ratio)")
 	f.StringSliceVar(&g.primary, "primary", nil, "`metrics` that decide, with commas; the others are shown (default: ttft_p50, tpot_p50, e2e_p90, success_ratio, and output_throughput unless there is a rate)")
 	f.StringSliceVar(&g.vary, "vary", nil, "controlled `variables` that are meant to differ, with commas: "+strings.Join(compare.Variables(), ", "))
@@ -54,6 +59,9 @@ func (g *gateFlags) define(f *pflag.FlagSet) {
 }
 
 func runGate(ctx context.Context, p Process, o *runFlags, flags *pflag.FlagSet) (int, error) {
+	if o.gate.fromStore {
+		return o.gateFromStore(ctx, p, flags)
+	}
 	reference, candidate, spec, err := o.resolveGate(flags, p.Env)
 	if err != nil {
 		return exitUsage, err
@@ -68,8 +76,13 @@ func runGate(ctx context.Context, p Process, o *runFlags, flags *pflag.FlagSet) 
 	if err != nil {
 		return exitUsage, err
 	}
-	code := gateExit(run, o.gate.inconclusive)
-	if o.gate.json {
+	return o.gate.answer(stdout, run)
+}
+
+// answer prints the answer for machines when that is asked for.
+func (g *gateFlags) answer(stdout io.Writer, run *probes.Run) (int, error) {
+	code := gateExit(run, g.inconclusive)
+	if g.json {
 		line, err := jsonl.EncodeGate(run, code, buildVersion())
 		if err != nil {
 			return exitUsage, err

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/inferbeat/inferbeat/exporters/store"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/fakellm"
 )
@@ -147,5 +149,56 @@ func TestGateOnServers(t *testing.T) {
 	contains(t, "report", r.stdout, "Answer of the gate:", "model: m on side A, n on side B (declared to vary)")
 	if r.code != exitPass {
 		t.Errorf("exit %d, want 0 for another model on purpose:\n%s", r.code, r.stdout)
+	}
+}
+
+func TestGateFromStore(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	s, err := store.Open(t.Context(), store.Options{Path: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged := sampleRun("judged", "next", time.Now().Add(-time.Hour), 100)
+	judged.Spec.Probe, judged.Spec.Kind = "release", probes.Paired
+	judged.Comparison = &probes.Comparison{Reference: probes.Target{Name: "prod"}, Pairs: 5, Used: 5, Answer: probes.GateRegressed}
+	judged.Verdict = probes.Verdict{State: probes.Fail}
+	runs := []*probes.Run{judged}
+	for _, more := range [][]*probes.Run{
+		sampleRuns("prod", 100, 101, 102, 103, 104, 105, 106), sampleRuns("next", 100, 102, 101, 104, 103, 105, 106), sampleRuns("slow", 130, 131, 132, 133, 134, 135, 136), sampleRuns("new", 100, 101),
+	} {
+		runs = append(runs, more...)
+	}
+	for _, run := range runs {
+		if err := s.Add(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	nights := func(b string) []string {
+		return []string{"--target", b, "--against-target", "prod", "--probe", "nightly", "--primary", "ttft_p50"}
+	}
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"the last stored answer", []string{"--comparison", "release"}, exitFail, "Answer of the gate: regressed"},
+		{"two series that are alike", nights("next"), exitPass, "history, not interleaved"},
+		{"a slower series", nights("slow"), exitFail, "ttft_p50 is 29.13 % worse"},
+		{"too few common nights", nights("new"), exitUnknown, "2 pairs can be believed, and a judgement needs 5"},
+		{"a margin that allows it", append(nights("slow"), "--margin", "ttft_p50=90%"), exitPass, "Answer of the gate: pass"},
+		{"no such comparison", []string{"--comparison", "nothing"}, exitUsage, `no run of a comparison "nothing" since`},
+		{"no such series", nights("old"), exitUsage, "has no run of target old with probe nightly since"},
+		{"nothing is named", nil, exitUsage, "--probe: is needed with --from-store, unless there is a --comparison"},
+		{"both are named", append(nights("next"), "--comparison", "release"), exitUsage, "--target: cannot be combined with --comparison"},
+		{"a load is asked for", append(nights("next"), "--num-prompts", "3"), exitUsage, "--num-prompts: has no effect with --from-store, which measures nothing"},
+	} {
+		r := call(t.Context(), nil, append([]string{"gate", "--from-store", "--store", folder}, tt.args...)...)
+		if text := unwrapped(r.stdout + r.stderr); r.code != tt.code || !strings.Contains(text, tt.want) {
+			t.Errorf("%s: exit %d, want %d and %q:\n%s", tt.name, r.code, tt.code, tt.want, r.stdout+r.stderr)
+		}
 	}
 }

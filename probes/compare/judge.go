@@ -272,7 +272,7 @@ func sentence(o *probes.Judgement, alpha float64) string {
 	low, bounded := o.Low.Get()
 	high, also := o.High.Get()
 	if bounded && also {
-		text += fmt.Sprintf(" (%g %% interval %s to %s worse)", 100*(1-2*alpha), amount(o, low), amount(o, high))
+		text += fmt.Sprintf(" (%g %% interval from %s to %s)", 100*(1-2*alpha), direction(o, low), direction(o, high))
 	}
 	return text + fmt.Sprintf(", and %s are allowed", amount(o, o.Margin))
 }

@@ -178,7 +178,7 @@ func TestJudgementSaysEverything(t *testing.T) {
 	if diff := cmp.Diff(probes.Grounds{Pairs: 5, Looks: []int{5, 7, 10}, Alpha: 0.02}, grounds, cmpopts.IgnoreFields(probes.Grounds{}, "Reasons")); diff != "" {
 		t.Errorf("grounds (-want +got):\n%s", diff)
 	}
-	wantText := "tpot_p50 is 19.61 % worse (96 % interval 16.50 % to 22.77 % worse), and 5.00 % are allowed"
+	wantText := "tpot_p50 is 19.61 % worse (96 % interval from 16.50 % worse to 22.77 % worse), and 5.00 % are allowed"
 	if got := grounds.Reasons[1].Text; got != wantText {
 		t.Errorf("reason %q, want %q", got, wantText)
 	}
