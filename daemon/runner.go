@@ -184,12 +184,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	clock := clockOf(&run.Spec)
 	run.Start = clock.Start
 	part := split{Shard: run.Spec.Shard}
-	if hooks.Started != nil {
-		hooks.Started(run.ID)
-	}
-	if part.warms(run.Spec.Warmup) {
-		loadgen.Run(ctx, clock, part.load(warmupLoad(run.Spec, client.backend, source.NextWarmup, clock.Now())), collect(run, &run.Warmup, hooks))
-	}
+	warmUp(ctx, clock, run, &part, client.backend, source, hooks)
 	profiling, err := profile(ctx, client.backend, run)
 	if err != nil {
 		return err
@@ -221,6 +216,16 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	run.Summary.Answer = ask(ctx, client.backend, clock, run)
 	judge(run, stats, source, server, used, evidence)
 	return nil
+}
+
+// warmUp says that the run has started, and sends what is not measured.
+func warmUp(ctx context.Context, clock probes.Clock, run *probes.Run, part *split, b loadgen.Backend, source *workload.Source, hooks Hooks) {
+	if hooks.Started != nil {
+		hooks.Started(run.ID)
+	}
+	if part.warms(run.Spec.Warmup) {
+		loadgen.Run(ctx, clock, part.load(warmupLoad(run.Spec, b, source.NextWarmup, clock.Now())), collect(run, &run.Warmup, hooks))
+	}
 }
 
 // collect keeps the records of a run, and shows them.

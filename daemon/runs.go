@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -121,9 +122,11 @@ func (a *App) logRun(run *probes.Run) {
 	case probes.RunSuccess, probes.RunAborted:
 		log.Debug("run ended", "result", run.Result, "verdict", run.Verdict.State)
 	default:
-		reasons := make([]string, 0, len(run.Validity.Reasons))
-		for _, r := range run.Validity.Reasons {
-			reasons = append(reasons, r.Code)
+		var reasons []string
+		for _, r := range slices.Concat(run.Verdict.Reasons, run.Validity.Reasons) {
+			if !slices.Contains(reasons, r.Code) {
+				reasons = append(reasons, r.Code)
+			}
 		}
 		log.Warn("run ended", "result", run.Result, "err", firstError(run), "reasons", reasons)
 	}

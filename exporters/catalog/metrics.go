@@ -126,7 +126,7 @@ func sweep(name string, better Better, help string, extra ...string) Metric {
 }
 
 var comparisonMetrics = []Metric{
-	comparison(ComparisonVerdict, Gauge, OnResult, Lower, "How the candidate compares with the reference: -1 better, 0 as good, 1 undecided, 2 worse by the margin, 3 not enough data; always there.", LabelMetric),
+	comparison(ComparisonVerdict, Gauge, OnResult, Lower, "How the candidate compares with the reference: -1 better, 0 not worse, 1 suspected, 2 worse by the margin, 3 not enough data; always there.", LabelMetric),
 	comparison(ComparisonRatio, Gauge, OnResult, Neither, "Candidate divided by reference in the last comparison that can be believed.", LabelMetric),
 	comparison(ComparisonTimestamp, Gauge, OnResult, Neither, "Unix time at which the last comparison that can be believed was complete."),
 	comparison(ComparisonStaleAfter, Gauge, OnConfig, Neither, "Age after which a comparison no longer stands."),
