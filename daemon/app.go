@@ -17,6 +17,7 @@ import (
 	exporterweb "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/daemon/embedded"
 	"github.com/inferbeat/inferbeat/daemon/schedule"
 	"github.com/inferbeat/inferbeat/daemon/selftest"
 	"github.com/inferbeat/inferbeat/daemon/web"
@@ -57,6 +58,8 @@ type App struct {
 	runner      *Runner
 	scheduler   *schedule.Scheduler
 	prom        *prom.Exporter
+	registry    *prometheus.Registry
+	embedded    *embedded.Prometheus // nil when it is off
 	fanout      *exporters.Fanout
 	memory      *memory
 	listener    net.Listener
@@ -117,6 +120,9 @@ func New(o Options) (*App, error) {
 	if err := a.acquire(c); err != nil {
 		return nil, errors.Join(err, a.memory.close())
 	}
+	if err := a.openEmbedded(c); err != nil {
+		return nil, errors.Join(err, a.listener.Close(), a.memory.close())
+	}
 	a.fanout = exporters.NewFanout(a.log, 0, sinks...)
 	a.server = &http.Server{Handler: a.handler(), ReadHeaderTimeout: 10 * time.Second}
 	return a, nil
@@ -141,10 +147,10 @@ func (a *App) acquire(c *config.Config) (err error) {
 
 // newProm makes the exporter of /metrics.
 func newProm(a *App, c *config.Config) (*prom.Exporter, error) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a.registry = prometheus.NewRegistry()
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return prom.New(prom.Options{
-		Registry: registry, Snapshot: a.Pairs, Comparisons: a.Comparisons, Daemon: a.daemonState,
+		Registry: a.registry, Snapshot: a.Pairs, Comparisons: a.Comparisons, Daemon: a.daemonState,
 		Build:      buildInfo(a.options.Version),
 		Histograms: prom.HistogramMode(c.Metrics.Histograms), MaxSeries: c.Metrics.MaxSeries,
 		Good: summaryGood, Now: time.Now, Log: a.log,
@@ -178,21 +184,18 @@ func (a *App) Run(ctx context.Context) error {
 	go func() { defer close(scheduled); a.scheduler.Run(scheduling) }()
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	watched := make(chan struct{})
-	go func() { defer close(watched); a.watch(watching) }()
-	referred := make(chan struct{})
-	go func() { defer close(referred); a.refer(watching) }()
-
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		a.memory.keepSmall(watching, func() []probes.PairStatus { return a.tracker.snapshot(nil) })
-	}()
-	metered := make(chan struct{})
-	go func() { defer close(metered); a.client.run(watching, selftest.ProcessCPU) }()
-
-	counted := make(chan struct{})
-	go func() { defer close(counted); a.traffic.run(watching) }()
+	var side []task
+	start := func(what string, run func(context.Context)) { side = append(side, startTask(watching, what, run)) }
+	start("end the watch on the configuration", a.watch)
+	start("end the reference stream", a.refer)
+	start("end the meter of the process", func(ctx context.Context) { a.client.run(ctx, selftest.ProcessCPU) })
+	start("end the readings of the servers' pages", a.traffic.run)
+	start("end the pruning of the store", func(ctx context.Context) {
+		a.memory.keepSmall(ctx, func() []probes.PairStatus { return a.tracker.snapshot(nil) })
+	})
+	if a.embedded != nil {
+		start("close the embedded Prometheus", a.keepSeries)
+	}
 
 	a.setReady(true)
 	a.log.Info("inferbeat is up", "version", a.options.Version, "address", a.listener.Addr().String(), "pairs", len(a.Pairs()))
@@ -214,11 +217,7 @@ func (a *App) Run(ctx context.Context) error {
 		failure,
 		wait(deadline, scheduled, "end running probes"),
 		a.fanout.Close(deadline),
-		wait(deadline, watched, "end the watch on the configuration"),
-		wait(deadline, referred, "end the reference stream"),
-		wait(deadline, metered, "end the meter of the process"),
-		wait(deadline, counted, "end the readings of the servers' pages"),
-		wait(deadline, kept, "end the pruning of the store"),
+		waitAll(deadline, side),
 		a.server.Shutdown(deadline),
 	)
 	_ = a.server.Close()
@@ -226,6 +225,26 @@ func (a *App) Run(ctx context.Context) error {
 	a.runner.Close()
 	a.traffic.close()
 	return err
+}
+
+// task is something that goes on beside the probes.
+type task struct {
+	what string // what waiting for its end is
+	done chan struct{}
+}
+
+func startTask(ctx context.Context, what string, run func(context.Context)) task {
+	t := task{what, make(chan struct{})}
+	go func() { defer close(t.done); run(ctx) }()
+	return t
+}
+
+func waitAll(ctx context.Context, tasks []task) error {
+	var errs []error
+	for _, t := range tasks {
+		errs = append(errs, wait(ctx, t.done, t.what))
+	}
+	return errors.Join(errs...)
 }
 
 // wait waits for done until ctx ends.
@@ -259,7 +278,11 @@ func (a *App) handler() http.Handler {
 	if a.current().Web.EnableLifecycle {
 		orders = web.Orders{Reload: a.Reload, Pause: a.Pause}
 	}
-	return web.Handler(web.Options{Source: a, Metrics: a.prom.Handler(), Orders: orders, Refresh: a.options.PageRefresh})
+	options := web.Options{Source: a, Metrics: a.prom.Handler(), Orders: orders, Refresh: a.options.PageRefresh}
+	if a.embedded != nil {
+		options.Alerts, options.Queries, options.QueryRoutes = a.webAlerts, a.embedded.Handler(), embedded.Routes
+	}
+	return web.Handler(options)
 }
 
 // Pause stops all probing at once, or lets it go on. Runs that are going on are

@@ -22,9 +22,10 @@ var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
 	"daemon/cli":               {"exporters/store", "exporters/table", "daemon", "alerts", "dashboards", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/compare", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report", "exporters/store"},
 	"daemon/cli/gen":           {"daemon/cli"},
-	"daemon":                   {"exporters/store", "probes/budget", "daemon/config", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/compare", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/regression", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
+	"daemon":                   {"exporters/store", "probes/budget", "alerts", "daemon/config", "daemon/embedded", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/compare", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/regression", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
 	"daemon/config/gen":        {"daemon/config"},
+	"daemon/embedded":          {},
 	"daemon/schedule":          {"probes"},
 	"daemon/selftest":          {"probes", "probes/truth", "probes/backend", "probes/loadgen", "probes/stats", "probes/wire"},
 	"daemon/selftest/soak":     {"daemon", "probes", "probes/truth"},
@@ -68,10 +69,10 @@ var mayImport = map[string][]string{
 
 // onlyIn lists imports from outside that have one home each.
 var onlyIn = map[string][]string{
-	"github.com/prometheus/client_golang":  {"exporters/prom", "daemon"},
+	"github.com/prometheus/client_golang":  {"exporters/prom", "daemon", "daemon/embedded"},
 	"github.com/knadh/koanf":               {"daemon/config"},
 	"go.yaml.in/yaml":                      {"alerts", "daemon/config"},
-	"github.com/prometheus/prometheus":     {},
+	"github.com/prometheus/prometheus":     {"daemon/embedded"},
 	"github.com/robfig/cron":               {"daemon/schedule"},
 	"github.com/spf13/pflag":               {"daemon/cli", "daemon/config"},
 	"github.com/parquet-go":                {"probes/workload", "exporters/table"},
@@ -81,12 +82,12 @@ var onlyIn = map[string][]string{
 	"github.com/grafana":                   {"dashboards/boards"},
 	"github.com/ardanlabs/jinja":           {"probes/tokenizer"},
 	"github.com/pkoukk/tiktoken-go-loader": {"probes/tokenizer"},
-	"log/slog":                             {"daemon", "daemon/cli", "daemon/schedule", "daemon/web", "exporters", "exporters/jsonl", "exporters/prom"},
+	"log/slog":                             {"daemon", "daemon/cli", "daemon/embedded", "daemon/schedule", "daemon/web", "exporters", "exporters/jsonl", "exporters/prom"},
 }
 
 // mayStartGoroutines is every place with a go statement; each owner knows how
 // its goroutines end.
-var mayStartGoroutines = []string{"daemon", "daemon/cli", "daemon/schedule", "probes/loadgen", "probes/fakellm", "probes/truth", "daemon/selftest", "daemon/selftest/soak", "exporters"}
+var mayStartGoroutines = []string{"daemon", "daemon/cli", "daemon/embedded", "daemon/schedule", "probes/loadgen", "probes/fakellm", "probes/truth", "daemon/selftest", "daemon/selftest/soak", "exporters"}
 
 type goPackage struct {
 	ImportPath string

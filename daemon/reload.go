@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -72,7 +73,7 @@ func (a *App) needsRestart(c *config.Config) error {
 		changed bool
 	}{
 		{"web", old.Web != c.Web}, {"metrics", old.Metrics != c.Metrics},
-		{"results", old.Results != c.Results}, {"storage", old.Storage != c.Storage}, {"log.format", old.Log.Format != c.Log.Format},
+		{"embedded", !reflect.DeepEqual(old.Embedded, c.Embedded)}, {"results", old.Results != c.Results}, {"storage", old.Storage != c.Storage}, {"log.format", old.Log.Format != c.Log.Format},
 	} {
 		if section.changed {
 			errs = append(errs, fmt.Errorf("%s has changed; restart inferbeat for that", section.key))
@@ -199,6 +200,7 @@ func (a *App) daemonState() prom.DaemonState {
 			s.Sinks = append(s.Sinks, prom.SinkState{Name: sink.Name, Dropped: sink.Dropped, Errors: sink.Errors})
 		}
 	}
+	s.Sinks = append(s.Sinks, a.webhookSinks()...)
 	return s
 }
 

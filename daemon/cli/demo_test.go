@@ -80,6 +80,7 @@ func TestDemo(t *testing.T) {
 	for _, target := range []string{"llama-prod-a", "llama-prod-b", "llama-staging-a", "llama-staging-b"} {
 		contains(t, "/metrics", metrics, `target="`+target+`"`)
 	}
+	contains(t, "the embedded Prometheus", get(t, page+"api/v1/rules"), "InferbeatPoolDown", page+"runbooks/InferbeatPoolDown")
 	contains(t, "the readiness", get(t, page+"-/ready"), "inferbeat is ready.")
 	got := end()
 	if got.code != exitPass || !strings.HasSuffix(got.stdout, "The demo has ended.\n") || got.stderr != "" {

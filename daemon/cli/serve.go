@@ -21,6 +21,7 @@ SIGHUP reloads; SIGTERM ends runs, records them and exits with 0; a second one e
 		g.StringArrayVar(&o.files, "config", nil, "configuration `file`; repeat to overlay, later ones win")
 		g.StringVar(&o.listen, "listen", "", "`address` of the page and /metrics; wins over web.listen_address")
 		g.StringVar(&o.level, "log-level", "", "`level`: debug, info, warn or error; wins over log.level")
+		g.BoolVar(&o.embedded, "embedded", false, "keep the series, evaluate the alert rules and answer PromQL inside the daemon; as embedded.enabled")
 		g.DurationVar(&o.watch, "watch", 10*time.Second, "how often the files are looked at for changes; 0 never")
 		return o.serve
 	},
@@ -29,6 +30,7 @@ SIGHUP reloads; SIGTERM ends runs, records them and exits with 0; a second one e
 type serveFlags struct {
 	files         []string
 	listen, level string
+	embedded      bool
 	watch         time.Duration
 }
 
@@ -39,6 +41,9 @@ func (o *serveFlags) overrides() map[string]any {
 		if value != "" {
 			keys[key] = value
 		}
+	}
+	if o.embedded {
+		keys["embedded.enabled"] = true
 	}
 	return keys
 }

@@ -68,6 +68,7 @@ func (b *builder) daemon() {
 		}
 	}
 	b.readable("web.config_file", d.Web.ConfigFile)
+	b.embedded()
 }
 
 // classes are the limits of an environment that writes none: production is

@@ -48,6 +48,7 @@ type Config struct {
 	Metrics       Metrics
 	Results       Results
 	Storage       Storage
+	Embedded      Embedded
 	ShutdownGrace time.Duration
 	Pause         bool
 	// FalseAlarms is the yearly budget of all series together; 0 is none.

@@ -32,6 +32,7 @@ type document struct {
 	Environments  map[string]Environment `yaml:"environments" doc:"Safety limits by environment. production, staging and development exist always; any other name needs a class. A limit that is not written is the one of the class. Limits hold for each target of the environment."`
 	Workloads     map[string]workload    `yaml:"workloads" doc:"What is asked, by name."`
 	Probes        map[string]probe       `yaml:"probes" doc:"When and how it is asked, and what is promised, by name."`
+	Embedded      Embedded               `yaml:"embedded" doc:"The Prometheus inside the daemon."`
 	Regression    fleet                  `yaml:"regression" doc:"Judgement over nights, of all probes together."`
 	Targets       named[target]          `yaml:"targets" doc:"The replicas that are probed: a list, merged by name."`
 	Comparisons   named[comparison]      `yaml:"comparisons" doc:"Pairs of targets that are laid side by side: a list, merged by name. Both get the same prompts at the same times, in turns (A B, B A, ...), and no other probe while that lasts, unless it has allow_parallel."`

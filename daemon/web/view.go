@@ -25,6 +25,18 @@ type view struct {
 	Targets []targetView
 
 	Comparisons []comparisonRow
+
+	Judged bool // rules are evaluated here
+	Alerts []alertRow
+}
+
+// showAlerts puts the alerts on the page.
+func (v *view) showAlerts(alerts []Alert) {
+	v.Judged = true
+	slices.SortStableFunc(alerts, func(a, b Alert) int { return cmp.Compare(urgency(a), urgency(b)) })
+	for i := range alerts {
+		v.Alerts = append(v.Alerts, newAlertRow(&alerts[i], v.Status.Now))
+	}
 }
 
 type count struct {

@@ -47,6 +47,11 @@ type Options struct {
 	Source  Source
 	Metrics http.Handler
 	Orders  Orders
+	// Alerts are those of the embedded Prometheus; nil when there is none.
+	Alerts func() []Alert
+	// Queries answers QueryRoutes, Prometheus's query API; nil when there is none.
+	Queries     http.Handler
+	QueryRoutes []string
 	// Refresh is how often an open page asks again; 0 never.
 	Refresh time.Duration
 }
@@ -61,7 +66,11 @@ func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		var out bytes.Buffer
-		if err := page.Execute(&out, newView(o.Source.Status(), o.Source.Pairs(), o.Source.Comparisons(), o.Refresh)); err != nil {
+		v := newView(o.Source.Status(), o.Source.Pairs(), o.Source.Comparisons(), o.Refresh)
+		if o.Alerts != nil {
+			v.showAlerts(o.Alerts())
+		}
+		if err := page.Execute(&out, v); err != nil {
 			http.Error(w, fmt.Sprintf("draw page: %v", err), http.StatusInternalServerError)
 			return
 		}
@@ -69,6 +78,9 @@ func Handler(o Options) http.Handler {
 		_, _ = out.WriteTo(w)
 	})
 	mux.Handle("GET /metrics", o.Metrics)
+	for _, pattern := range o.QueryRoutes {
+		mux.Handle(pattern, o.Queries)
+	}
 	mux.HandleFunc("GET /api/v1/pairs", serveJSON(func() any { return newPairsJSON(o.Source.Pairs()) }))
 	mux.HandleFunc("GET /api/v1/comparisons", serveJSON(func() any { return newComparisonsJSON(o.Source.Comparisons()) }))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {

@@ -1,0 +1,271 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const testRules = `groups:
+- name: test
+  rules:
+  - record: test:level:double
+    expr: 2 * test_level
+  - alert: TestLevelHigh
+    expr: test_level > 1
+    labels: {severity: critical}
+    annotations: {summary: "level {{ $value }}"}
+`
+
+// page is a /metrics whose level a test sets.
+func page() (http.Handler, prometheus.Gauge, prometheus.Histogram) {
+	registry := prometheus.NewRegistry()
+	level := prometheus.NewGauge(prometheus.GaugeOpts{Name: "test_level", Help: "Level."})
+	took := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "test_seconds", Help: "Time.", Buckets: []float64{1}, NativeHistogramBucketFactor: 1.1})
+	registry.MustRegister(level, took)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), level, took
+}
+
+func testOptions(t *testing.T, metrics http.Handler) Options {
+	return Options{
+		Dir: filepath.Join(t.TempDir(), "tsdb"), Retention: time.Hour,
+		ScrapeInterval: 100 * time.Millisecond, EvaluationInterval: 100 * time.Millisecond,
+		Metrics: metrics, Instance: "127.0.0.1:9799", Rules: []byte(testRules),
+		ExternalURL: &url.URL{Scheme: "http", Host: "inferbeat.example"},
+		Log:         slog.New(slog.DiscardHandler),
+	}
+}
+
+// start runs one until the test or stop ends it.
+func start(t *testing.T, o Options) (p *Prometheus, stop func()) {
+	t.Helper()
+	p, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("run: %v", err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return p, stop
+}
+
+// ask is the data of an answer of the API.
+func ask(t *testing.T, h http.Handler, method, target string) string {
+	t.Helper()
+	path, query, _ := strings.Cut(target, "?")
+	request := httptest.NewRequest(method, path+"?"+query, nil)
+	if method == http.MethodPost {
+		request = httptest.NewRequest(method, path, strings.NewReader(query))
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	recorder := httptest.NewRecorder()
+	h.ServeHTTP(recorder, request)
+	return fmt.Sprintf("%d %s", recorder.Code, recorder.Body.String())
+}
+
+// eventually asks until the answer holds want.
+func eventually(t *testing.T, what string, get func() string, want string) {
+	t.Helper()
+	var got string
+	for by := time.Now().Add(30 * time.Second); time.Now().Before(by); time.Sleep(20 * time.Millisecond) {
+		if got = get(); strings.Contains(got, want) {
+			return
+		}
+	}
+	t.Fatalf("%s: last seen %q, want it to hold %q", what, got, want)
+}
+
+func value(query string) string { return "/api/v1/query?query=" + url.QueryEscape(query) }
+
+func TestFromThePageToTheAlertmanager(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var posted []string // alert names with their state
+	manager := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var alerts []struct {
+			Labels       map[string]string
+			EndsAt       time.Time
+			GeneratorURL string
+		}
+		_ = json.NewDecoder(r.Body).Decode(&alerts)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, a := range alerts {
+			state := "firing"
+			if !a.EndsAt.After(time.Now()) {
+				state = "resolved"
+			}
+			posted = append(posted, fmt.Sprintf("%s %s %s %s by %s", r.URL.Path, a.Labels["alertname"], state, a.GeneratorURL, r.Header.Get("Authorization")))
+		}
+	}))
+	defer manager.Close()
+	told := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Join(posted, "\n")
+	}
+
+	metrics, level, took := page()
+	o := testOptions(t, metrics)
+	o.Alertmanagers = []Destination{{Name: "main", URL: manager.URL + "/am", BearerToken: "TOKEN"}}
+	p, stop := start(t, o)
+	get := func(target string) func() string {
+		return func() string { return ask(t, p.Handler(), http.MethodGet, target) }
+	}
+
+	level.Set(3)
+	for range 10 {
+		took.Observe(0.5)
+	}
+	eventually(t, "up", get(value(`up{job="inferbeat",instance="127.0.0.1:9799"}`)), `"1"]`)
+	eventually(t, "a recording rule", get(value("test:level:double")), `"6"]`)
+	eventually(t, "a native histogram", get(value("histogram_count(test_seconds)")), `"10"]`)
+	if got := ask(t, p.Handler(), http.MethodGet, value("test_seconds_bucket")); !strings.Contains(got, `"result":[]`) {
+		t.Errorf("classic buckets are stored beside native ones: %s", got)
+	}
+	eventually(t, "the alert", func() string { return fmt.Sprint(p.Alerts()) }, "TestLevelHigh true")
+	if a := p.Alerts()[0]; a.Value != 3 || a.Labels["severity"] != "critical" || a.Annotations["summary"] != "level 3" || a.Labels["alertname"] != "" {
+		t.Errorf("alert %+v, want value 3, its severity and its summary", a)
+	}
+	eventually(t, "the Alertmanager", told, "/am/api/v2/alerts TestLevelHigh firing http://inferbeat.example/#TestLevelHigh by Bearer TOKEN")
+
+	for target, want := range map[string]string{
+		value("test_level"): `"resultType":"vector"`,
+		"/api/v1/query_range?query=test_level&start=" + fmt.Sprint(time.Now().Unix()-5) + "&end=" + fmt.Sprint(time.Now().Unix()) + "&step=1": `"resultType":"matrix"`,
+		"/api/v1/series?match[]=test_level":  `"__name__":"test_level"`,
+		"/api/v1/labels":                     `"alertname"`,
+		"/api/v1/label/__name__/values":      `"test_level"`,
+		"/api/v1/metadata?metric=test_level": `"help":"Level."`,
+		"/api/v1/rules":                      `"TestLevelHigh"`,
+		"/api/v1/alerts":                     `"state":"firing"`,
+		"/api/v1/status/buildinfo":           `"version"`,
+		value("sum("):                        `"errorType":"bad_data"`,
+	} {
+		eventually(t, "GET "+target, get(target), want)
+	}
+	if got := ask(t, p.Handler(), http.MethodPost, value("test_level")); !strings.Contains(got, `"3"]`) {
+		t.Errorf("POST of a query = %s, want 3", got)
+	}
+	for _, closed := range []string{
+		"POST /api/v1/admin/tsdb/delete_series", "PUT /api/v1/admin/tsdb/snapshot", "POST /api/v1/write", "POST /api/v1/read",
+		"POST /api/v1/otlp/v1/metrics", "GET /api/v1/status/config", "GET /api/v1/status/flags", "GET /api/v1/targets",
+	} {
+		method, path, _ := strings.Cut(closed, " ")
+		if got := ask(t, p.Handler(), method, path); !strings.HasPrefix(got, "404") && !strings.HasPrefix(got, "405") {
+			t.Errorf("%s = %s, want it closed", closed, got)
+		}
+	}
+
+	health := prometheus.NewPedanticRegistry()
+	health.MustRegister(p.Collector())
+	families, err := health.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := 0.0
+	for _, family := range families {
+		if family.GetName() == "prometheus_notifications_sent_total" {
+			sent = family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	if sent < 1 {
+		t.Errorf("prometheus_notifications_sent_total = %g of %d families, want at least 1", sent, len(families))
+	}
+
+	level.Set(0)
+	eventually(t, "the end of the alert", told, "TestLevelHigh resolved")
+	if alerts := p.Alerts(); len(alerts) != 0 {
+		t.Errorf("alerts after the end: %+v, want none", alerts)
+	}
+	stop()
+
+	// What was stored is there after a restart, and the folder is free again.
+	again, _ := start(t, o)
+	if got := ask(t, again.Handler(), http.MethodGet, value(`max_over_time(test_level[1h])`)); !strings.Contains(got, `"3"]`) {
+		t.Errorf("after a restart the highest level is %s, want 3", got)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"a file in place of the folder": {func(o *Options) { o.Dir = file }, file},
+		"broken rules":                  {func(o *Options) { o.Rules = []byte("groups: [{name: x, rules: [{alert: A, expr: 'sum('}]}]") }, "error loading rules"},
+		"no host": {func(o *Options) {
+			o.Alertmanagers = []Destination{{Name: "main", URL: "http:///SECRET"}}
+		}, `alertmanager "main": its URL is none of the form`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			metrics, _, _ := page()
+			o := testOptions(t, metrics)
+			test.change(&o)
+			p, err := Open(o)
+			if err == nil {
+				t.Fatal("opened", p)
+			}
+			if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "SECRET") {
+				t.Errorf("error %q, want it to hold %q and no secret", err, test.want)
+			}
+		})
+	}
+}
+
+func TestGateWaits(t *testing.T) {
+	g := newGate(1)
+	if _, err := g.Insert(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.Insert(ctx, ""); err == nil {
+		t.Error("a second query went through a gate of one")
+	}
+	g.Delete(0)
+	if _, err := g.Insert(t.Context(), ""); err != nil {
+		t.Errorf("after the first has left: %v", err)
+	}
+}
+
+func TestListenerEnds(t *testing.T) {
+	l := newPipeListener()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Accept(); err == nil {
+		t.Error("accepted a connection after the end")
+	}
+	if _, err := l.dial(t.Context()); err == nil {
+		t.Error("dialed after the end")
+	}
+}
