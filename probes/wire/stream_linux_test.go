@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -439,4 +440,148 @@ func TestWriteWaitsForTheServer(t *testing.T) {
 	diff(t, "written", after, len(text))
 	diff(t, "closed", s.Close(), nil)
 	diff(t, "read", <-total, int64(before+after))
+}
+
+// While many streams are fast enough for rounds, the last bytes of another one are
+// looked at although nothing follows them and they do not end the message.
+func TestSilenceAfterTheLastBytesIsNoWait(t *testing.T) {
+	seen := make(chan struct{})
+	address := listen(t, func(p *peer) {
+		request := p.read()
+		p.say("%s%s", chunkedHead, chunk("go"))
+		if request.URL.Path == "/ends" {
+			time.Sleep(50 * ms) // by now the others are at it
+			p.say("%s", chunk("[DONE]"))
+			p.gone()
+			return
+		}
+		for {
+			select {
+			case <-seen:
+				p.say("0\r\n\r\n")
+				return
+			case <-time.After(ms):
+				p.say("%s", chunk("more"))
+			}
+		}
+	})
+	c := client(t, Options{})
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() {
+			r := do(t, c, probes.NewClock(), get("http://"+address+"/goes-on"))
+			defer r.Close(true)
+			if _, err := streamed(r); err != io.EOF {
+				t.Errorf("a fast stream: %v", err)
+			}
+		})
+	}
+	wg.Go(func() {
+		defer close(seen)
+		r := do(t, c, probes.NewClock(), get("http://"+address+"/ends"))
+		defer r.Close(false)
+		var buf [16]byte
+		if err := r.Stream(buf[:], func(p []byte) bool { return string(p) != "[DONE]" }); err != nil {
+			t.Errorf("the stream that ends: %v", err)
+		}
+	})
+	finish(t, &wg)
+}
+
+// Inboxes ripen in the order in which they were begun, and all at once when the events
+// do not come fast any more.
+func TestInboxesRipen(t *testing.T) {
+	start := time.Now()
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	for _, test := range []struct {
+		name      string
+		now       time.Duration
+		busy      bool
+		due, left int
+	}{
+		{"too early", keepTime - 1, true, 0, 3},
+		{"the first", keepTime, true, 1, 2},
+		{"the second was looked at meanwhile", keepTime + 1*ms, true, 1, 1},
+		{"the third", keepTime + 2*ms, true, 2, 0},
+		{"quiet", 3 * ms, false, 2, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := &poller{busy: test.busy, now: at(test.now)}
+			for i := range 3 {
+				since := at(time.Duration(i) * ms)
+				c := &polled{kept: since}
+				if i == 1 {
+					c.kept = at(50 * ms) // begun again
+				}
+				p.kept = append(p.kept, kept{c, since})
+			}
+			p.ripen()
+			diff(t, "inboxes that wait", len(p.kept), test.left)
+			diff(t, "streams to look at", len(p.batch), test.due)
+			for _, c := range p.batch {
+				diff(t, "due and served", []bool{c.due, c.served}, []bool{true, true})
+			}
+		})
+	}
+}
+
+// Rounds pay from five events in a millisecond on, however long the stretch was.
+func TestRoundsFollowTheRate(t *testing.T) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(epoll)
+	for _, test := range []struct {
+		seen   int
+		length time.Duration
+		want   bool
+	}{{1, 200 * time.Millisecond, false}, {50_000, 200 * time.Millisecond, true}, {0, 2 * ms, false}} {
+		p := &poller{epoll: epoll, seen: test.seen, began: time.Now().Add(-test.length), now: time.Now()}
+		diff(t, "events", p.look(0), 0)
+		diff(t, fmt.Sprintf("rounds after %d events in %v", test.seen, test.length), p.busy, test.want)
+		diff(t, "a new stretch", p.seen, 0)
+	}
+}
+
+// BenchmarkStreams is one event on each of 64 streams, with its write and the delivery
+// on loopback; the rest of the machine's processors are the writer's.
+func BenchmarkStreams(b *testing.B) {
+	const streams = 64
+	peers := make(chan net.Conn, streams)
+	end := make(chan struct{})
+	address := listen(b, func(p *peer) {
+		p.read()
+		p.say("%s", chunkedHead)
+		peers <- p.Conn
+		<-end
+	})
+	c := client(b, Options{})
+	event := []byte(chunk("data: " + strings.Repeat("x", 240) + "\n\n"))
+	var taken atomic.Int64
+	var wg sync.WaitGroup
+	var servers []net.Conn
+	for range streams {
+		r := do(b, c, probes.NewClock(), get("http://"+address))
+		servers = append(servers, <-peers)
+		wg.Go(func() {
+			buf := make([]byte, 4096)
+			_ = r.Stream(buf, func([]byte) bool { taken.Add(1); return true })
+			r.Close(false)
+		})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, server := range servers {
+			if _, err := server.Write(event); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(streams, "events/op")
+	close(end)
+	wg.Wait()
+	if taken.Load() == 0 {
+		b.Fatal("no event was taken")
+	}
 }
