@@ -30,7 +30,7 @@ func fleet() *dashboard.DashboardBuilder {
 			act:  "A single band: drill down into that target. All bands at once: look at the network, the router and the prober's health first.",
 		}, valueNames(value{0, "ok", green}, value{1, "failing", red}),
 			line(maxBy("target", v.failing("target, probe")), "{{target}}")).DataLinks(links(targetLink()))).
-		WithPanel(verdicts("Nights", v).Height(6)).
+		WithPanel(verdicts("Nights", v, "target, probe", fmt.Sprintf(" < %d", catalog.VerdictLearning)).Height(6)).
 		WithPanel(timeSeries("Success ratio by pool", about{
 			asks: "Which share of the probes' requests is answered in full?",
 			good: "A line at 100 %.",

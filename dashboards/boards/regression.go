@@ -2,6 +2,7 @@ package boards
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -20,7 +21,7 @@ func regression() *dashboard.DashboardBuilder {
 	b := withWindow(withPairs(frame(uidRegression, "Nightly regression", "Is tonight worse than the last two weeks?", "now-14d")))
 	b = b.Annotation(mark("Regressions", red, true, v.of(catalog.RegressionOnsetTimestamp)+" * 1000", "{{metric}} of {{target}} changed", true)).
 		WithRow(dashboard.NewRowBuilder("What the nights say")).
-		WithPanel(effects(v)).WithPanel(verdicts("Verdicts", v)).
+		WithPanel(effects(v)).WithPanel(verdicts("Verdicts", v, "target, probe, metric", "").Height(10)).
 		WithPanel(timeSeries("Effect against the baseline", about{
 			asks: "By how much is each series worse (up) or better (down) than its baseline?",
 			good: "Around 0 %, within the noise.",
@@ -108,13 +109,16 @@ func verdictNames() []dashboard.ValueMapping {
 	)
 }
 
-func verdicts(title string, v vars) *statetimeline.PanelBuilder {
+// verdicts draws the worst verdict of each group; which takes verdicts out that are
+// no judgement.
+func verdicts(title string, v vars, by, which string) *statetimeline.PanelBuilder {
+	legend := "{{" + strings.ReplaceAll(by, ", ", "}} {{") + "}}"
 	return states(title, about{
 		asks: "Which series of nights changed, and when?",
 		good: "same, everywhere.",
 		act:  "suspected: one night, wait for the re-run. worse: a confirmed step. slow drift: no single night is to blame. unstable: the test itself is too noisy.",
 		none: noNights,
-	}, verdictNames(), line(maxBy("target, probe, metric", v.of(catalog.RegressionVerdict)), "{{target}} {{probe}} {{metric}}")).
+	}, verdictNames(), line(maxBy(by, v.of(catalog.RegressionVerdict)+which), legend)).
 		DataLinks(links(runLink(), targetLink()))
 }
 
@@ -124,7 +128,6 @@ func effects(v vars) *table.PanelBuilder {
 	bound := func(end string) string {
 		return maxBy(labels, v.of(catalog.RegressionInterval, is(catalog.LabelBound, end)))
 	}
-	effect := steps(green, step{0.02, orange}, step{0.05, red})
 	return columns(rows("Effects, worst first", about{
 		asks: "What is worse tonight, by how much, and how sure is that?",
 		good: "All same.",
@@ -137,7 +140,7 @@ func effects(v vars) *table.PanelBuilder {
 		column{field: "target", heading: "Target", links: cellLink("Drill down into the target", uidTarget, catalog.LabelTarget, "Target")},
 		column{field: "probe", heading: "Probe"}, column{field: "metric", heading: "Series"},
 		column{field: "Value #A", heading: "Verdict", mappings: verdictNames()},
-		column{field: "Value #B", heading: "Effect", unit: units.PercentUnit, thresholds: effect},
+		column{field: "Value #B", heading: "Effect", unit: units.PercentUnit},
 		column{field: "Value #C", heading: "from", unit: units.PercentUnit},
 		column{field: "Value #D", heading: "to", unit: units.PercentUnit},
 		column{field: "Value #E", heading: "Smallest step seen", unit: units.PercentUnit},
