@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,13 +19,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/inferbeat/inferbeat/probes/fakellm"
 )
 
 // emptyWhenHealthy are the queries that nothing in the demo answers while it is
 // as it should be, and why. Each of them is a panel's only if it says so in its
 // text for "no value".
 var emptyWhenHealthy = map[string]string{
-	"*/annotation Engine versions": "no engine changes its version during the demo",
+	"*/annotation Engine versions":                "no engine changes its version while it is looked at",
+	"inferbeat-capacity/Knee and safe capacity C": "the demo's sweeps have no nights behind them",
 }
 
 // Every query of every board has an answer on the demo, in a Prometheus with
@@ -39,8 +43,9 @@ func TestE2EEveryQueryHasAnAnswer(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", binary, "github.com/inferbeat/inferbeat").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	demo := freeAddress(t)
+	demo, extra := freeAddress(t), freeAddress(t)
 	start(t, binary, "demo", "--listen", demo)
+	start(t, binary, "serve", "--config", extras(t, dir), "--listen", extra)
 	rules, err := filepath.Abs("../alerts/rules")
 	if err != nil {
 		t.Fatal(err)
@@ -54,14 +59,37 @@ func TestE2EEveryQueryHasAnAnswer(t *testing.T) {
 		write(t, config, fmt.Sprintf(`
 global: {scrape_interval: 1s, evaluation_interval: 1s, %s}
 rule_files: [%s/*.yml]
-scrape_configs: [{job_name: inferbeat, static_configs: [{targets: [%q]}]}]
-`, scrape, rules, demo))
+scrape_configs: [{job_name: inferbeat, static_configs: [{targets: [%q, %q]}]}]
+`, scrape, rules, demo, extra))
 		start(t, prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, form), "--web.listen-address="+address)
 		servers[form] = "http://" + address
 	}
 	for form, server := range servers {
 		waitForAnswers(t, form, server, questions(t))
 	}
+}
+
+// extras is a second daemon's configuration, of what the demo has no use for: a
+// tokenizer of one's own, and a throughput without a server.
+func extras(t *testing.T, dir string) string {
+	t.Helper()
+	engine, err := fakellm.New(fakellm.Config{Model: "extra", Engine: fakellm.VLLM})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(engine.Handler())
+	t.Cleanup(server.Close)
+	offline, err := filepath.Abs("../probes/imports/testdata/bench_offline_throughput.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "extras.yaml")
+	write(t, name, fmt.Sprintf(`
+workloads: {w: {dataset: random, input_tokens: 64, output_tokens: 101, tokenizer: "tiktoken:cl100k_base"}}
+probes: {load: {kind: load, every: 10s, workload: w, num_prompts: 10, max_concurrency: 2, offline_result: %q}}
+targets: [{name: extra, environment: staging, backend: vllm, url: %q, probes: [load]}]
+`, offline, server.URL))
+	return name
 }
 
 // question is one query of a board.
