@@ -1,0 +1,86 @@
+package alerts
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/inferbeat/inferbeat/alerts/scenario"
+)
+
+func load(t *testing.T) ([]scenario.Group, map[string][]scenario.Scenario) {
+	t.Helper()
+	text, err := os.ReadFile("rules/inferbeat.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := scenario.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("testdata/*.test.yml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("scenarios %v, %v", files, err)
+	}
+	scenarios := map[string][]scenario.Scenario{}
+	for _, file := range files {
+		if scenarios[file], err = scenario.Load(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return groups, scenarios
+}
+
+func TestScenarios(t *testing.T) {
+	groups, files := load(t)
+	for file, scenarios := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			for _, s := range scenarios {
+				failures, err := s.Run(groups)
+				if err != nil {
+					t.Errorf("%s: %v", s.Name, err)
+				}
+				for _, failure := range failures {
+					t.Error(failure)
+				}
+			}
+		})
+	}
+}
+
+// An alert without a scenario in which it fires and one in which it does not is a
+// guess.
+func TestEveryAlertHasScenarios(t *testing.T) {
+	_, files := load(t)
+	fires, quiet := map[string]bool{}, map[string]bool{}
+	for _, scenarios := range files {
+		for _, s := range scenarios {
+			for _, e := range s.Exprs {
+				asked := scenario.Scenario{Exprs: []scenario.Expectation{e}}
+				for _, name := range asked.Asks() {
+					for _, sample := range e.Samples {
+						if sample.Value > 0 {
+							fires[name] = true
+						} else {
+							quiet[name] = true
+						}
+					}
+				}
+			}
+			for _, a := range s.Alerts {
+				if len(a.Instances) > 0 {
+					fires[a.Alert] = true
+				} else {
+					quiet[a.Alert] = true
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(Alerts())) {
+		if !fires[name] || !quiet[name] {
+			t.Errorf("%s: scenario in which it fires: %v, in which it does not: %v; want both", name, fires[name], quiet[name])
+		}
+	}
+}
