@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	exporterweb "github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/inferbeat/inferbeat/alerts"
 	"github.com/inferbeat/inferbeat/daemon/config"
 	"github.com/inferbeat/inferbeat/daemon/embedded"
 	"github.com/inferbeat/inferbeat/daemon/schedule"
@@ -278,7 +279,7 @@ func (a *App) handler() http.Handler {
 	if a.current().Web.EnableLifecycle {
 		orders = web.Orders{Reload: a.Reload, Pause: a.Pause}
 	}
-	options := web.Options{Source: a, Metrics: a.prom.Handler(), Orders: orders, Refresh: a.options.PageRefresh}
+	options := web.Options{Source: a, Metrics: a.prom.Handler(), Orders: orders, Refresh: a.options.PageRefresh, Runbooks: alerts.Alerts(), Runbook: alerts.Runbook}
 	if a.embedded != nil {
 		options.Alerts, options.Queries, options.QueryRoutes = a.webAlerts, a.embedded.Handler(), embedded.Routes
 	}

@@ -52,6 +52,8 @@ var mayImport = map[string][]string{
 	"probes/compare":           {"probes", "probes/stats"},
 	"alerts":                   {"exporters/catalog"},
 	"alerts/gen":               {"alerts"},
+	"alerts/scenario":          {},
+	"alerts/mutate":            {"alerts/scenario"},
 	"exporters":                {"probes"},
 	"exporters/catalog":        {},
 	"exporters/catalog/gen":    {"exporters/catalog"},
@@ -71,8 +73,8 @@ var mayImport = map[string][]string{
 var onlyIn = map[string][]string{
 	"github.com/prometheus/client_golang":  {"exporters/prom", "daemon", "daemon/embedded"},
 	"github.com/knadh/koanf":               {"daemon/config"},
-	"go.yaml.in/yaml":                      {"alerts", "daemon/config"},
-	"github.com/prometheus/prometheus":     {"daemon/embedded"},
+	"go.yaml.in/yaml":                      {"alerts", "alerts/scenario", "daemon/config"},
+	"github.com/prometheus/prometheus":     {"alerts/scenario", "alerts/mutate", "daemon/embedded"},
 	"github.com/robfig/cron":               {"daemon/schedule"},
 	"github.com/spf13/pflag":               {"daemon/cli", "daemon/config"},
 	"github.com/parquet-go":                {"probes/workload", "exporters/table"},
@@ -82,7 +84,7 @@ var onlyIn = map[string][]string{
 	"github.com/grafana":                   {"dashboards/boards"},
 	"github.com/ardanlabs/jinja":           {"probes/tokenizer"},
 	"github.com/pkoukk/tiktoken-go-loader": {"probes/tokenizer"},
-	"log/slog":                             {"daemon", "daemon/cli", "daemon/embedded", "daemon/schedule", "daemon/web", "exporters", "exporters/jsonl", "exporters/prom"},
+	"log/slog":                             {"alerts/scenario", "daemon", "daemon/cli", "daemon/embedded", "daemon/schedule", "daemon/web", "exporters", "exporters/jsonl", "exporters/prom"},
 }
 
 // mayStartGoroutines is every place with a go statement; each owner knows how

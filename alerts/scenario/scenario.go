@@ -302,4 +302,3 @@ func (p *play) checkTexts(at time.Duration) {
 		})
 	}
 }
-

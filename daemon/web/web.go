@@ -52,16 +52,20 @@ type Options struct {
 	// Queries answers QueryRoutes, Prometheus's query API; nil when there is none.
 	Queries     http.Handler
 	QueryRoutes []string
+	// Runbooks lists the alerts that have one, and Runbook is the page of an alert as
+	// Markdown; nil for none.
+	Runbooks []string
+	Runbook  func(alert string) (markdown string, ok bool)
 	// Refresh is how often an open page asks again; 0 never.
 	Refresh time.Duration
 }
 
-//go:embed page.html
+//go:embed page.html runbook.html
 var files embed.FS
 
 var page = template.Must(template.ParseFS(files, "page.html"))
 
-// Handler serves /, /metrics, /api/v1/pairs, /api/v1/comparisons, /-/healthy, /-/ready and the orders.
+// Handler serves /, /metrics, /api/v1/pairs, /api/v1/comparisons, /runbooks, /-/healthy, /-/ready and the orders.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -93,6 +97,7 @@ func Handler(o Options) http.Handler {
 		}
 		fmt.Fprintln(w, "inferbeat is ready.")
 	})
+	handleRunbooks(mux, o)
 	handleOrders(mux, o.Orders)
 	return mux
 }

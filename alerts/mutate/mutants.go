@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/inferbeat/inferbeat/alerts/scenario"
+)
+
+// mutant is one break of one rule.
+type mutant struct {
+	rule, what string
+	change     func(*scenario.Rule)
+}
+
+func (m mutant) String() string { return m.rule + ": " + m.what }
+
+// apply copies the groups with the rule broken.
+func (m mutant) apply(groups []scenario.Group) []scenario.Group {
+	out := slices.Clone(groups)
+	for i := range out {
+		out[i].Rules = slices.Clone(out[i].Rules)
+		for j := range out[i].Rules {
+			if r := &out[i].Rules[j]; r.Name() == m.rule {
+				m.change(r)
+			}
+		}
+	}
+	return out
+}
+
+// mutants lists every break of every rule.
+func mutants(groups []scenario.Group) []mutant {
+	var out []mutant
+	for _, g := range groups {
+		for _, r := range g.Rules {
+			for i, what := range breaks(r.Expr, -1) {
+				out = append(out, mutant{r.Name(), what, func(r *scenario.Rule) {
+					fresh, err := scenario.NewParser().ParseExpr(r.Expr.String())
+					if err != nil {
+						panic(err) // what was printed by the parser is read by it
+					}
+					r.Expr = fresh
+					breaks(fresh, i)
+				}})
+			}
+			out = append(out, timers(r)...)
+		}
+	}
+	return out
+}
+
+// timers are the breaks of for and keep_firing_for.
+func timers(r scenario.Rule) []mutant {
+	var out []mutant
+	if r.For > 0 {
+		out = append(out,
+			mutant{r.Name(), "for is 0", func(r *scenario.Rule) { r.For = 0 }},
+			mutant{r.Name(), "for is 10 times as long", func(r *scenario.Rule) { r.For *= 10 }})
+	}
+	if r.KeepFiring > 0 {
+		out = append(out, mutant{r.Name(), "keep_firing_for is 0", func(r *scenario.Rule) { r.KeepFiring = 0 }},
+			mutant{r.Name(), "keep_firing_for is 10 times as long", func(r *scenario.Rule) { r.KeepFiring *= 10 }})
+	}
+	return out
+}
+
+// breaker walks an expression and counts the places where it can be broken; the one
+// whose turn it is, is.
+type breaker struct {
+	turn int
+	what []string
+}
+
+// breaks lists how an expression can be broken, and breaks it in the way of that index;
+// -1 is none.
+func breaks(expr parser.Expr, turn int) []string {
+	b := &breaker{turn: turn}
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		switch n := node.(type) {
+		case *parser.BinaryExpr:
+			b.binary(n)
+		case *parser.AggregateExpr:
+			b.aggregate(n)
+		case *parser.VectorSelector:
+			b.selector(n)
+		case *parser.NumberLiteral:
+			b.try(fmt.Sprintf("%g is half", n.Val), func() { n.Val /= 2 })
+			b.try(fmt.Sprintf("%g is twice", n.Val), func() { n.Val *= 2 })
+		case *parser.MatrixSelector:
+			b.try("range "+n.Range.String()+" is a third", func() { n.Range = (n.Range / 3).Round(time.Second) })
+		}
+		return nil
+	})
+	return b.what
+}
+
+func (b *breaker) try(what string, do func()) {
+	if b.turn == len(b.what) {
+		do()
+	}
+	b.what = append(b.what, fmt.Sprintf("%s (%d)", what, len(b.what)))
+}
+
+var flipped = map[parser.ItemType]parser.ItemType{
+	parser.GTR: parser.LSS, parser.LSS: parser.GTR, parser.GTE: parser.LTE, parser.LTE: parser.GTE, parser.EQLC: parser.NEQ, parser.NEQ: parser.EQLC,
+	parser.ADD: parser.SUB, parser.SUB: parser.ADD, parser.MUL: parser.DIV, parser.DIV: parser.MUL,
+	parser.LAND: parser.LUNLESS, parser.LUNLESS: parser.LAND,
+}
+
+// binary turns an operator round, and drops a side of those that join conditions.
+func (b *breaker) binary(n *parser.BinaryExpr) {
+	if other, ok := flipped[n.Op]; ok {
+		b.try(n.Op.String()+" is "+other.String(), func() { n.Op = other })
+	}
+	switch n.Op {
+	case parser.LAND, parser.LUNLESS, parser.LOR:
+		// The left side alone; of or, the right side alone as well.
+		b.try(n.Op.String()+" has no right side", func() {
+			n.Op, n.RHS, n.VectorMatching = parser.LOR, n.LHS, &parser.VectorMatching{Card: parser.CardManyToMany}
+		})
+		if n.Op == parser.LOR {
+			b.try("or has no left side", func() { n.LHS = n.RHS })
+		}
+	}
+}
+
+func (b *breaker) aggregate(n *parser.AggregateExpr) {
+	other := map[parser.ItemType]parser.ItemType{parser.MAX: parser.MIN, parser.MIN: parser.MAX, parser.SUM: parser.MAX, parser.COUNT: parser.SUM}
+	if op, ok := other[n.Op]; ok {
+		b.try(n.Op.String()+" is "+op.String(), func() { n.Op = op })
+	}
+	if n.Without {
+		b.try(n.Op.String()+" keeps "+fmt.Sprint(n.Grouping), func() { n.Grouping = nil })
+	}
+}
+
+// selector drops and turns round each matcher.
+func (b *breaker) selector(n *parser.VectorSelector) {
+	for i, m := range n.LabelMatchers {
+		if m.Name == labels.MetricName {
+			continue
+		}
+		b.try("no "+m.String(), func() { n.LabelMatchers = slices.Delete(slices.Clone(n.LabelMatchers), i, i+1) })
+		turned := map[labels.MatchType]labels.MatchType{
+			labels.MatchEqual: labels.MatchNotEqual, labels.MatchNotEqual: labels.MatchEqual,
+			labels.MatchRegexp: labels.MatchNotRegexp, labels.MatchNotRegexp: labels.MatchRegexp,
+		}
+		b.try("not "+m.String(), func() {
+			n.LabelMatchers = slices.Clone(n.LabelMatchers)
+			n.LabelMatchers[i] = labels.MustNewMatcher(turned[m.Type], m.Name, m.Value)
+		})
+	}
+}
