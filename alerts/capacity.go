@@ -25,6 +25,19 @@ func capacityAlerts(t timing) Group {
 			Description: `{{ $labels.target }} ({{ $labels.target_env }}): the safe capacity on probe {{ $labels.probe }} is {{ $value | humanizePercentage }} of its baseline.`,
 		},
 		{
+			// The smallest of several workloads' capacities: which of them the live traffic is
+			// like, nobody knows.
+			Alert: "InferbeatCapacityHeadroomLow", Severity: Warning, Category: Capacity, Board: BoardCapacity,
+			For: t.short(15 * time.Minute), KeepFiring: t.short(15 * time.Minute),
+			Expr: lines(
+				highest(catalog.ServerRequests),
+				">",
+				"min without ("+process+", probe) ("+catalog.CapacitySafe+")",
+			),
+			Summary:     "Live traffic exceeds the measured safe capacity of a replica.",
+			Description: `{{ $labels.target }} ({{ $labels.target_env }}) serves {{ $value | humanize }} requests/s, more than its safe capacity by the smallest of its sweeps.`,
+		},
+		{
 			Alert: "InferbeatOfflineOnlineGapHigh", Severity: Info, Category: Capacity, Board: BoardCapacity,
 			For:         t.short(5 * time.Minute),
 			Expr:        highest(catalog.ResultOfflineGap) + " > 0.2",
