@@ -187,6 +187,12 @@ func housekeepingAlerts(t timing) []Rule {
 			Description: `{{ $labels.instance }}: {{ $value | humanize }} events were lost on their way to {{ $labels.sink }}.`,
 		},
 		{
+			Alert: "InferbeatStoreFailing", Severity: Warning, KeepFiring: t.short(15 * time.Minute),
+			Expr:        "sum without (operation) (increase(" + catalog.StoreErrors + quarter + ")) > 0",
+			Summary:     "The result store refuses operations.",
+			Description: `{{ $labels.instance }}: {{ $value | humanize }} operations of the result store failed; runs may not be remembered.`,
+		},
+		{
 			Alert: "InferbeatPanicked", Severity: Warning, KeepFiring: t.short(time.Hour),
 			Expr:        "increase(" + catalog.Panics + "[" + t.window(time.Hour) + "]) > 0",
 			Summary:     "A panic was contained inside inferbeat.",
