@@ -20,7 +20,8 @@ const dash = "–"
 type view struct {
 	Status  Status
 	Uptime  string
-	Refresh int // milliseconds; 0 never
+	Refresh int  // milliseconds; 0 never
+	Kept    bool // runs have pages of their own
 	Counts  []count
 	Targets []targetView
 
@@ -55,6 +56,7 @@ type targetView struct {
 // row is one pair as finished text.
 type row struct {
 	Probe    string
+	URL      string // of the pair's runs
 	Kind     probes.Kind
 	State    string // CSS class and word: pass, warn, fail, unknown, waiting
 	Active   bool
@@ -85,6 +87,7 @@ func newView(status Status, pairs []probes.PairStatus, compared []probes.Compari
 		r := newRow(&pairs[i], status.Now)
 		tally[r.State]++
 		p := pairs[i].Pair
+		r.URL = pairURL(p.Target, p.Probe)
 		if len(v.Targets) == 0 || v.Targets[len(v.Targets)-1].Name != p.Target {
 			v.Targets = append(v.Targets, targetView{Name: p.Target, Environment: p.Environment, Model: p.Model})
 		}

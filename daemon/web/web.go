@@ -58,14 +58,18 @@ type Options struct {
 	Runbook  func(alert string) (markdown string, ok bool)
 	// Refresh is how often an open page asks again; 0 never.
 	Refresh time.Duration
+	// Runs is where ended runs come from; nil keeps none.
+	Runs Runs
 }
 
 //go:embed page.html runbook.html
+//go:embed page.html run.html
 var files embed.FS
 
 var page = template.Must(template.ParseFS(files, "page.html"))
 
 // Handler serves /, /metrics, /api/v1/pairs, /api/v1/comparisons, /runbooks, /-/healthy, /-/ready and the orders.
+// Handler serves /, /metrics, /api/v1/pairs, /api/v1/comparisons, /api/v1/runs, /ui/, /-/healthy, /-/ready and the orders.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -74,6 +78,7 @@ func Handler(o Options) http.Handler {
 		if o.Alerts != nil {
 			v.showAlerts(o.Alerts())
 		}
+		v.Kept = o.Runs != nil
 		if err := page.Execute(&out, v); err != nil {
 			http.Error(w, fmt.Sprintf("draw page: %v", err), http.StatusInternalServerError)
 			return
@@ -98,6 +103,7 @@ func Handler(o Options) http.Handler {
 		fmt.Fprintln(w, "inferbeat is ready.")
 	})
 	handleRunbooks(mux, o)
+	handleRuns(mux, o.Runs)
 	handleOrders(mux, o.Orders)
 	return mux
 }

@@ -15,6 +15,9 @@ import (
 // ErrNotFound is the answer when there is no such run.
 var ErrNotFound = errors.New("no such run")
 
+// ErrAmbiguous is the answer when several ids begin so.
+var ErrAmbiguous = errors.New("several runs begin so")
+
 // Query selects runs. Empty fields select all.
 type Query struct {
 	Target, Pool, Probe, Model string
@@ -68,7 +71,7 @@ func (s *Store) run(ctx context.Context, id string) (*probes.Run, error) {
 	case len(found) == 0:
 		return nil, ErrNotFound
 	case len(found) > 1 && found[0] != id:
-		return nil, fmt.Errorf("several runs begin so: %s; give more of the id", strings.Join(found, ", "))
+		return nil, fmt.Errorf("%w: %s; give more of the id", ErrAmbiguous, strings.Join(found, ", "))
 	}
 	runs, err := s.load(ctx, "WHERE runs.id = ?", []any{found[0]}, true)
 	if err != nil {
