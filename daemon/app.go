@@ -279,7 +279,7 @@ func (a *App) handler() http.Handler {
 	if a.current().Web.EnableLifecycle {
 		orders = web.Orders{Reload: a.Reload, Pause: a.Pause}
 	}
-	options := web.Options{Source: a, Metrics: a.prom.Handler(), Orders: orders, Refresh: a.options.PageRefresh, Runbooks: alerts.Alerts(), Runbook: alerts.Runbook}
+	options := web.Options{Source: a, Metrics: a.prom.Handler(), Orders: orders, Refresh: a.options.PageRefresh, Runs: a.memory.runs(), Runbooks: alerts.Alerts(), Runbook: alerts.Runbook}
 	if a.embedded != nil {
 		options.Alerts, options.Queries, options.QueryRoutes = a.webAlerts, a.embedded.Handler(), embedded.Routes
 	}

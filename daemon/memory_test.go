@@ -116,6 +116,10 @@ func TestRestartForgetsNothing(t *testing.T) {
 	if rate, ok := second.runner.earlier[pairKey{"swept", "capacity"}]; second.capacityIsBracketed("swept") && (!ok || !rate.IsKnown()) {
 		t.Errorf("where the next sweep starts: got %v, want the capacity of the last one", rate)
 	}
+	last := before[len(before)-1].Last
+	if code, page := second.request("GET", "/ui/runs/"+last.ID); code != 200 || !strings.Contains(page, "canary on up") {
+		t.Errorf("page of a run of the first daemon: got %d, %s", code, page)
+	}
 	second.Pause(false)
 	second.until("a window that has grown", func() bool {
 		now, _ := second.metric(catalog.ResultSamples, "probe", "canary", "target", "up", "signal", "ttft")

@@ -62,14 +62,13 @@ type Options struct {
 	Runs Runs
 }
 
-//go:embed page.html runbook.html
-//go:embed page.html run.html
+//go:embed page.html run.html runbook.html
 var files embed.FS
 
 var page = template.Must(template.ParseFS(files, "page.html"))
 
-// Handler serves /, /metrics, /api/v1/pairs, /api/v1/comparisons, /runbooks, /-/healthy, /-/ready and the orders.
-// Handler serves /, /metrics, /api/v1/pairs, /api/v1/comparisons, /api/v1/runs, /ui/, /-/healthy, /-/ready and the orders.
+// Handler serves /, /metrics, /api/v1/pairs, /api/v1/comparisons, /api/v1/runs, /ui/, /runbooks, /-/healthy, /-/ready
+// and the orders.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
