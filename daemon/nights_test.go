@@ -205,3 +205,42 @@ func TestFleetThreshold(t *testing.T) {
 		}
 	})
 }
+
+// TestNightsAskTheSame: what reaches the target is the same night after night, even from
+// another process, but for the head of each prompt, which no cache may know.
+func TestNightsAskTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRivals(t, func(_ int, c *fakellm.Config) { c.Script = nil })
+		spec := loadSpec()
+		spec.Requests, spec.Arrivals = 30, probes.Arrivals{Process: probes.Poisson, Rate: 10}
+		spec.Workload.InputTokens, spec.Workload.OutputTokens, spec.Workload.RangeRatio = 400, 20, 0.5
+		for range 3 {
+			fresh := &Runner{UserAgent: "inferbeat/test", Dial: r.runner.Dial}
+			if run := fresh.Run(context.Background(), rival(0, "vllm"), spec, &loadgen.Progress{}, Hooks{}); run.Error != "" {
+				t.Fatal(run.Error)
+			}
+			fresh.Close()
+			time.Sleep(24 * time.Hour)
+		}
+		runs := r.runs(30)
+		if len(runs) != 3 {
+			t.Fatalf("%d runs of 30 requests, want 3", len(runs))
+		}
+		for night := 1; night < 3; night++ {
+			for i := range runs[0] {
+				first, now := runs[0][i], runs[night][i]
+				if got, want := now.at.Sub(runs[night][0].at), first.at.Sub(runs[0][0].at); got != want {
+					t.Fatalf("night %d, request %d: %s after the first one, want %s", night, i, got, want)
+				}
+				same := 0
+				for same < min(len(first.prompt), len(now.prompt)) && first.prompt[len(first.prompt)-1-same] == now.prompt[len(now.prompt)-1-same] {
+					same++
+				}
+				head := len(now.prompt) - same
+				if head == 0 || head > len(now.prompt)/4 {
+					t.Fatalf("night %d, request %d: the first %d of %d bytes differ, want a short head that is new:\n%.80q\n%.80q", night, i, head, len(now.prompt), first.prompt, now.prompt)
+				}
+			}
+		}
+	})
+}
