@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/exporters/store"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/fakellm"
 	"github.com/inferbeat/inferbeat/probes/loadgen"
@@ -243,4 +245,61 @@ func TestNightsAskTheSame(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNightsOutliveTheProcess: the nights of a store are those of every process that
+// opens it, and so is what somebody has accepted.
+func TestNightsOutliveTheProcess(t *testing.T) {
+	folder := t.TempDir()
+	spec := loadSpec()
+	spec.Regression = probes.Regression{Enabled: true}
+	night := func(n int, tpot float64) *probes.Run {
+		start := aNight.AddDate(0, 0, n)
+		at := probes.Distribution{N: 200, Mean: tpot, P50: tpot, P90: tpot, P95: tpot, P99: tpot, Max: tpot}
+		return &probes.Run{
+			ID: fmt.Sprintf("night-%02d", n), Target: fakeTarget("vllm"), Spec: spec, Start: start, End: start.Add(time.Minute),
+			Result: probes.RunSuccess, Complete: true, Fingerprint: "f", Validity: probes.Validity{State: probes.Valid}, Verdict: probes.Verdict{State: probes.Pass},
+			Summary: probes.Summary{Completed: 200, OutputTokens: probes.Known(40_000), Latency: map[probes.Signal]probes.Distribution{probes.TPOT: at}},
+		}
+	}
+	process := func(first, last int, tpot float64) (run *probes.Run) {
+		log := slog.New(slog.DiscardHandler)
+		m, err := openMemory(t.Context(), config.Storage{Path: folder}, log, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.close()
+		app := &App{tracker: newTracker(time.Now), config: config.Default(), log: log, memory: m, nights: nights{past: remembered{m}}}
+		key := pairKey{"t", "load"}
+		app.tracker.replace([]config.Pair{{Target: fakeTarget("vllm"), Spec: spec}}, nil, m.recall(t.Context(), []pairKey{key}))
+		for n := first; n < last; n++ {
+			run = night(n, tpot)
+			app.judgeNights(&spec, run)
+			app.finish(key, run)
+		}
+		if shown := app.tracker.snapshot(nil)[0].Changes; len(shown) != len(run.Changes) {
+			t.Errorf("the pair shows %d changes, want the %d of its run", len(shown), len(run.Changes))
+		}
+		return run
+	}
+	process(0, 8, 0.02)
+	if c := changeOf(t, process(8, 20, 0.02).Changes, probes.MetricTPOTp50); c.State != probes.ChangeNone || c.BaselineRuns != 10 || !c.BaselineAt.Equal(aNight) {
+		t.Errorf("in the second process: %+v, want a baseline of 10 nights from the first one on", c)
+	}
+	if c := changeOf(t, process(20, 23, 0.025).Changes, probes.MetricTPOTp50); c.State != probes.ChangeWorse || !c.Onset.Equal(aNight.AddDate(0, 0, 20)) {
+		t.Errorf("in the third process: %s since %s, want worse since the 20th night", c.State, c.Onset)
+	}
+	s, err := store.Open(t.Context(), store.Options{Path: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Acknowledge(t.Context(), probes.Acknowledgement{Target: "t", Probe: "load", At: aNight.AddDate(0, 0, 22).Add(time.Hour), Author: "me", Reason: "a longer answer"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if c := changeOf(t, process(23, 34, 0.025).Changes, probes.MetricTPOTp50); c.State != probes.ChangeNone || math.Abs(c.Baseline.Or(0)-0.025) > 1e-12 || !c.BaselineAt.Equal(aNight.AddDate(0, 0, 20)) {
+		t.Errorf("after it was accepted: %+v, want 0.025 as the baseline since the 20th night", c)
+	}
 }
