@@ -149,6 +149,14 @@ func (t *tracker) finished(key pairKey, run *probes.Run) {
 	}
 }
 
+// completedAfter reports whether the pair's last run ended later.
+func (t *tracker) completedAfter(key pairKey, run *probes.Run) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.pairs[key]
+	return state != nil && state.status.LastCompletion.After(run.End)
+}
+
 // outcome is what a run will have made of its pair, which commit makes visible; nil when
 // the pair was removed while it ran. No two runs of one pair may be between the two.
 func (t *tracker) outcome(key pairKey, run *probes.Run) *pairState {

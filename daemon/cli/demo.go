@@ -29,7 +29,7 @@ sick) and the daemon with a fast schedule. Open the address it prints; Ctrl-C en
 //go:embed demo.yaml
 var demoConfig string
 
-const demoBanner = "Demo: the replicas are simulated on this machine; llama-prod-b is sick on purpose. Alert rules run 30 times faster than shipped."
+const demoBanner = "Demo: the replicas are simulated on this machine and llama-prod-b is sick on purpose; the nights before today are made up. Alert rules run 30 times faster than shipped."
 
 // replica is one simulated server of the demo.
 type replica struct {
@@ -90,7 +90,7 @@ func demo(ctx context.Context, p Process, listen string) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "inferbeat.yaml")
-	if err := writeDemoConfig(file, listen, replicas); err != nil {
+	if err := writeDemoConfig(file, listen, filepath.Join(dir, "store"), replicas); err != nil {
 		return exitFail, err
 	}
 	app, err := daemon.New(daemon.Options{
@@ -101,6 +101,7 @@ func demo(ctx context.Context, p Process, listen string) (int, error) {
 	if err != nil {
 		return exitUsage, explain(err)
 	}
+	app.Relive(demoNights(time.Now().UTC()), marked)
 	fmt.Fprintf(p.Stdout, "Four simulated replicas are up; their configuration is %s\n", file)
 	fmt.Fprintf(p.Stdout, "Page:    %s/\nMetrics: %s/metrics\nCtrl-C ends the demo.\n", app.URL(), app.URL())
 	if err := app.Run(ctx); err != nil {
@@ -135,7 +136,7 @@ func (r *replica) stop() {
 	<-r.ended
 }
 
-func writeDemoConfig(path, listen string, replicas []*replica) error {
+func writeDemoConfig(path, listen, store string, replicas []*replica) error {
 	parsed, err := template.New("demo.yaml").Option("missingkey=error").Parse(demoConfig)
 	if err != nil {
 		return fmt.Errorf("parse the demo's configuration: %w", err)
@@ -145,7 +146,7 @@ func writeDemoConfig(path, listen string, replicas []*replica) error {
 		urls[r.Name] = r.URL
 	}
 	var out bytes.Buffer
-	if err := parsed.Execute(&out, map[string]any{"Listen": listen, "URL": urls, "Folder": filepath.Dir(path)}); err != nil {
+	if err := parsed.Execute(&out, map[string]any{"Listen": listen, "URL": urls, "Folder": filepath.Dir(path), "Store": store}); err != nil {
 		return fmt.Errorf("write the demo's configuration: %w", err)
 	}
 	return os.WriteFile(path, out.Bytes(), 0o600)
