@@ -327,10 +327,6 @@ func withoutRecords(run *probes.Run) probes.Run {
 	for i := range bare.Steps {
 		bare.Steps[i].Records, bare.Steps[i].Warmup = nil, nil
 	}
-	bare.Parts = slices.Clone(run.Parts)
-	for i, part := range bare.Parts {
-		bare.Parts[i].Run = new(withoutRecords(part.Run))
-	}
 	return bare
 }
 
