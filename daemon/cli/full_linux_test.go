@@ -21,7 +21,10 @@ func TestOutputFileOnAFullDisk(t *testing.T) {
 // A line that does not fit as a whole is not there at all.
 func TestOutputFileIsNeverHalfWritten(t *testing.T) {
 	url, _ := fakeServer(t, nil, nil)
-	path := writeFile(t, "out.jsonl", "{\"earlier\":1}\n")
+	// The limit holds for all files of the process. go test keeps one of its own, which
+	// must stay below it: the earlier line is longer than that ever gets.
+	earlier := `{"earlier":"` + strings.Repeat("x", 1<<20) + "\"}\n"
+	path := writeFile(t, "out.jsonl", earlier)
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		t.Fatal(err)
@@ -29,7 +32,7 @@ func TestOutputFileIsNeverHalfWritten(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ) // so that the write fails, as it does on a full disk
 	defer signal.Reset(syscall.SIGXFSZ)
 	small := limit
-	small.Cur = 300
+	small.Cur = uint64(len(earlier)) + 300
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +40,8 @@ func TestOutputFileIsNeverHalfWritten(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if text := readFile(t, path); text != "{\"earlier\":1}\n" || got.code != exitUsage || !strings.Contains(got.stderr, "file too large") {
-		t.Errorf("code %d, stderr %q, file %q; want 2, why, and the earlier line alone", got.code, got.stderr, text)
+	if text := readFile(t, path); text != earlier || got.code != exitUsage || !strings.Contains(got.stderr, "file too large") {
+		t.Errorf("code %d, stderr %q, file of %d bytes; want 2, why, and the earlier line alone", got.code, got.stderr, len(text))
 	}
 }
 
