@@ -95,7 +95,7 @@ func New(o Options) (*App, error) {
 	if o.LogTo == nil {
 		o.LogTo = io.Discard
 	}
-	a := &App{options: o, logLevel: new(slog.LevelVar), started: time.Now(), tracker: newTracker(time.Now), client: newClientMeter(), loaded: loaded}
+	a := &App{options: o, logLevel: new(slog.LevelVar), started: time.Now(), tracker: newTracker(time.Now), client: newClientMeter(), loaded: loaded, nights: nights{past: &ephemeral{}}}
 	a.comparisons = &comparisons{now: time.Now}
 	a.log = newLogger(o.LogTo, c.Log.Format, a.logLevel, &a.logCount)
 	a.runner = &Runner{UserAgent: UserAgent(o.Version), Dial: o.Dial}
