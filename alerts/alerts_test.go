@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/inferbeat/inferbeat/exporters/catalog"
@@ -90,7 +90,7 @@ func checkSelectors(t *testing.T, name string, expr parser.Expr, recorded map[st
 			t.Errorf("%s reads the %s %s by %q", name, m.Kind, m.Name, got)
 		}
 		for _, matcher := range selector.LabelMatchers {
-			if matcher.Name == labels.MetricName {
+			if matcher.Name == model.MetricNameLabel {
 				continue
 			}
 			if !m.HasLabel(matcher.Name) {

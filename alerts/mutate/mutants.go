@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -142,7 +143,7 @@ func (b *breaker) aggregate(n *parser.AggregateExpr) {
 // selector drops and turns round each matcher.
 func (b *breaker) selector(n *parser.VectorSelector) {
 	for i, m := range n.LabelMatchers {
-		if m.Name == labels.MetricName {
+		if m.Name == model.MetricNameLabel {
 			continue
 		}
 		b.try("no "+m.String(), func() { n.LabelMatchers = slices.Delete(slices.Clone(n.LabelMatchers), i, i+1) })
