@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inferbeat/inferbeat/daemon/guard"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/backend"
 	"github.com/inferbeat/inferbeat/probes/inspect"
@@ -77,14 +78,18 @@ type observation struct {
 	from     time.Time // what was sampled earlier is no part of the result; zero: all is
 	stop     func() []inspect.Sample
 	panicked func(any)
+	guard    *guard.Watch
 }
 
 // observe begins with what the server is. A continuous probe looks later, and
 // seldom.
-func (o *observer) observe(ctx context.Context, run *probes.Run, panicked func(any)) *observation {
-	seen := &observation{observer: o, run: run, panicked: panicked, stop: notWatching}
+func (o *observer) observe(ctx context.Context, run *probes.Run, hooks Hooks) *observation {
+	seen := &observation{observer: o, run: run, panicked: hooks.Panicked, guard: hooks.watch, stop: notWatching}
 	if !run.Spec.Kind.Continuous() {
 		run.Facts, seen.before, _ = o.look(ctx, run.Target.Model)
+		if waiting, ok := seen.before.Waiting.Get(); ok {
+			seen.guard.Starting(waiting)
+		}
 	}
 	return seen
 }
@@ -132,6 +137,9 @@ func (o *observation) watch(ctx context.Context) (stop func() []inspect.Sample) 
 			}
 			if sample := o.glimpse(ctx); sample.Readable() {
 				samples = append(samples, sample)
+				if waiting, ok := sample.Waiting.Get(); ok {
+					o.guard.Waiting(waiting)
+				}
 			}
 			if len(samples) == maxSamples {
 				samples, every = everySecond(samples), 2*every

@@ -27,8 +27,10 @@ func (r *Runner) Compare(ctx context.Context, reference, candidate probes.Target
 		if err := Comparable(reference, candidate, spec); err != nil {
 			return err
 		}
-		whole := &parts{Runner: r, run: run, progress: progress, hooks: hooks}
-		return whole.compare(ctx, [2]probes.Target{reference, candidate})
+		return guarded(ctx, run, hooks, func(ctx context.Context, hooks Hooks) error {
+			whole := &parts{Runner: r, run: run, progress: progress, hooks: hooks}
+			return whole.compare(ctx, [2]probes.Target{reference, candidate})
+		})
 	})
 	return run
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/inferbeat/inferbeat/daemon/guard"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/arrival"
 	"github.com/inferbeat/inferbeat/probes/backend"
@@ -95,6 +96,8 @@ type Hooks struct {
 	// Odd asks whether a load that has ended well, and whose spec has its oddities
 	// confirmed, should be run again.
 	Odd func(first *probes.Run) bool
+	// watch holds the run against its environment's limits.
+	watch *guard.Watch
 	// Panicked is called in the panicking goroutine, for its stack.
 	Panicked func(cause any)
 }
@@ -106,7 +109,9 @@ func (r *Runner) Run(ctx context.Context, target probes.Target, spec probes.Spec
 	if spec.Shard.Split() {
 		run.ID = shardRunID(&spec)
 	}
-	contained(ctx, run, hooks, func() error { return r.carryOut(ctx, run, progress, hooks) })
+	contained(ctx, run, hooks, func() error {
+		return guarded(ctx, run, hooks, func(ctx context.Context, hooks Hooks) error { return r.carryOut(ctx, run, progress, hooks) })
+	})
 	return run
 }
 
@@ -176,7 +181,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 		return err
 	}
 	defer source.Close()
-	seen := client.observer.observe(ctx, run, hooks.Panicked)
+	seen := client.observer.observe(ctx, run, hooks)
 	defer seen.close()
 	leave := r.enter(run.Target.Name)
 	defer leave()
@@ -206,7 +211,7 @@ func (r *Runner) execute(ctx context.Context, run *probes.Run, progress *loadgen
 	stats := loadgen.Run(ctx, clock, load, collect(run, &run.Records, hooks))
 	run.End = run.Start.Add(clock.Now())
 	used := process.stop()
-	evidence := verdict.Evidence{Concurrent: leave()}
+	evidence := verdict.Evidence{Concurrent: leave(), Stopped: hooks.watch.Reason()}
 	server := seen.ended(ctx, &evidence)
 	evidence.ProfilerLeftOn = profiling.stop(ctx)
 	if err := errors.Join(stats.Err, source.Err(), part.err()); err != nil {

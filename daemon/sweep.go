@@ -175,7 +175,7 @@ func (s *sweeper) step(ctx context.Context, rate float64) error {
 		return err
 	}
 	defer source.Close()
-	seen := s.client.observer.observe(ctx, sub, s.hooks.Panicked)
+	seen := s.client.observer.observe(ctx, sub, s.hooks)
 	defer seen.close()
 	leave := s.enter(sub.Target.Name)
 	defer leave()
@@ -189,7 +189,7 @@ func (s *sweeper) step(ctx context.Context, rate float64) error {
 	stats, aborted := s.load(ctx, sub, source, seen)
 	sub.End = time.Now()
 	used := process.stop()
-	evidence := verdict.Evidence{Concurrent: leave()}
+	evidence := verdict.Evidence{Concurrent: leave(), Stopped: s.hooks.watch.Reason()}
 	server := seen.ended(ctx, &evidence)
 	if err := errors.Join(stats.Err, source.Err()); err != nil {
 		return fmt.Errorf("read workload %s: %w", sub.Spec.Workload.Name, err)

@@ -90,6 +90,8 @@ type Spec struct {
 	Sweep SweepPlan
 	// Regression says how its runs are judged against those of earlier nights.
 	Regression Regression `json:",omitzero"`
+	// StopWhen is what the target's environment asks for, whatever the probe.
+	StopWhen StopWhen
 	// Shard is the part of the load that this process sends. Requests, Arrivals and
 	// Warmup are those of the whole load.
 	Shard Shard
@@ -105,6 +107,14 @@ type Profile struct {
 	Stages     []string // these stages alone
 	OutputDir  string   // on the server
 	Prefix     string   // of its files
+}
+
+// StopWhen is when a run must stop for its target's sake. 0 is no limit; without any,
+// nothing that a server says stops a run. With one, an error answer with Retry-After
+// does too.
+type StopWhen struct {
+	QueueAbove      float64 // requests that wait in the server, by its own count
+	ErrorRatioAbove float64 // share of the last requests that failed
 }
 
 // PeakTurns is how many requests each worker of a peak's step has at least: with

@@ -77,6 +77,7 @@ var classes = map[probes.Environment]Environment{
 	probes.Production: {
 		Kinds: []string{string(probes.Canary)}, MaxInFlight: 1, MaxRate: 1,
 		MaxInputTokens: 8_000, MaxOutputTokens: 256, TokensPerDay: 5_000_000, Allow: []string{},
+		StopWhen: StopWhen{QueueAbove: 10, ErrorRatioAbove: 0.2},
 	},
 	probes.Staging:     {Kinds: words(probes.Kinds), MaxInFlight: 512, Allow: []string{}},
 	probes.Development: {Kinds: words(probes.Kinds), Allow: enums["allow"]},
@@ -104,6 +105,8 @@ func (b *builder) environments() {
 		e.MaxInputTokens = or(e.MaxInputTokens, base.MaxInputTokens)
 		e.MaxOutputTokens = or(e.MaxOutputTokens, base.MaxOutputTokens)
 		e.TokensPerDay = or(e.TokensPerDay, base.TokensPerDay)
+		e.StopWhen.QueueAbove = or(e.StopWhen.QueueAbove, base.StopWhen.QueueAbove)
+		e.StopWhen.ErrorRatioAbove = or(e.StopWhen.ErrorRatioAbove, base.StopWhen.ErrorRatioAbove)
 		if math.IsInf(e.MaxRate, 1) {
 			e.MaxRate = 0
 		}

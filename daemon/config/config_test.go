@@ -73,7 +73,7 @@ func TestDefault(t *testing.T) {
 	}
 	production := Environment{
 		Class: probes.Production, Kinds: []string{"canary"}, MaxInFlight: 1, MaxRate: 1,
-		MaxInputTokens: 8000, MaxOutputTokens: 256, TokensPerDay: 5_000_000, Allow: []string{},
+		MaxInputTokens: 8000, MaxOutputTokens: 256, TokensPerDay: 5_000_000, Allow: []string{}, StopWhen: StopWhen{QueueAbove: 10, ErrorRatioAbove: 0.2},
 	}
 	if diff := cmp.Diff(production, c.Environments["production"]); diff != "" {
 		t.Errorf("production (-want +got):\n%s", diff)

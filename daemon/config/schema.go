@@ -96,7 +96,14 @@ type Environment struct {
 	MaxInputTokens  int                `yaml:"max_input_tokens" min:"1" doc:"Length of a prompt. production: 8k; others: no limit."`
 	MaxOutputTokens int                `yaml:"max_output_tokens" min:"1" doc:"Length of an answer. production: 256; others: no limit."`
 	TokensPerDay    int                `yaml:"tokens_per_day" min:"1" doc:"Prompt and answer tokens of all scheduled probes of a target. production: 5M; others: no limit."`
+	StopWhen        StopWhen           `yaml:"stop_when" doc:"When a run is stopped for the target's sake: the rest of it is not sent, what is in flight is cancelled, and its result is aborted. With any of these limits, an error answer with Retry-After stops a run too. production: both; others: none."`
 	Allow           []string           `yaml:"allow" enum:"allow" doc:"Calls that change the server's state. production and staging: none; development: all."`
+}
+
+// StopWhen is when a run is stopped.
+type StopWhen struct {
+	QueueAbove      float64 `yaml:"queue_above" min:">0" doc:"Requests that wait in the server, by its metrics page: at the start of a run that is no canary, or in two readings in a row while it goes on. production: 10."`
+	ErrorRatioAbove float64 `yaml:"error_ratio_above" as:"ratio" min:">0" doc:"Share of the run's last 20 requests that failed, from 10 on. production: 20%."`
 }
 
 type workload struct {

@@ -102,6 +102,7 @@ func highestRate(p *probe) float64 {
 // within fits a sweep into the limits of its environment: a search ends at max_rate, and
 // requests beyond max_in_flight wait in the client, which counts against the objectives.
 func within(spec probes.Spec, env Environment) probes.Spec {
+	spec.StopWhen = probes.StopWhen(env.StopWhen)
 	if spec.Kind != probes.Sweep {
 		return spec
 	}

@@ -66,6 +66,7 @@ const (
 	Profiled           = "profiled"
 	ProfilerLeftOn     = "profiler_left_on"
 	Incomplete         = "incomplete"
+	Stopped            = "stopped"
 	DroppedRequests    = "dropped_requests"
 	TooFewSamples      = "too_few_samples"
 	CacheHitOnCold     = "cache_hit_on_cold"
@@ -161,6 +162,8 @@ var ValidityCodes = []Row{
 		"it slows every step; such runs have a fingerprint of their own, so that they are nobody's baseline"},
 	{ProfilerLeftOn, string(probes.Suspect), "the server's profiler could not be stopped after the run",
 		"it goes on slowing whatever comes next"},
+	{Stopped, string(probes.Suspect), "a limit of the environment's stop_when was passed, or the server asked for a pause, and the run was ended for the target's sake",
+		"the load that is missing is the one that the server could not take"},
 	{Incomplete, string(probes.Suspect), "the run was cut short",
 		"the part that is there may not stand for the whole"},
 	{DroppedRequests, string(probes.Suspect), "requests were never sent, for want of time or of descriptors",

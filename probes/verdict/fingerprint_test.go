@@ -89,6 +89,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	alike := map[string]change{ // these do not
 		"Spec.Expect":        func(s *probes.Spec, _ *probes.Target) { s.Expect.Prompt = "2+2=" },
+		"Spec.StopWhen":      func(s *probes.Spec, _ *probes.Target) { s.StopWhen.QueueAbove = 5 },
 		"Spec.Pairs":         func(s *probes.Spec, _ *probes.Target) { s.Pairs = 7 },
 		"Spec.Repeats":       func(s *probes.Spec, _ *probes.Target) { s.Repeats = 3 },
 		"Spec.OfflineResult": func(s *probes.Spec, _ *probes.Target) { s.OfflineResult = "offline.jsonl" },

@@ -15,6 +15,9 @@ import (
 type Evidence struct {
 	Concurrent  bool // another run was going on the target
 	Interrupted bool // ended by us before it was complete
+	// Stopped is the limit for which we ended it, and by how much it was passed; empty
+	// for a run that was not stopped for its target's sake.
+	Stopped string
 	// Changed are the facts of the server that were not the same before and after,
 	// with their values after.
 	Changed         []probes.Fact
@@ -183,7 +186,10 @@ func (c *check) circumstances() {
 		c.add(probes.Suspect, ProfilerLeftOn, "the server's profiler may still be running: %s", why)
 	}
 	c.shards()
-	if c.evidence.Interrupted || !c.run.Complete && !c.evidence.Window {
+	switch why := c.evidence.Stopped; {
+	case why != "" && !c.run.Complete:
+		c.add(probes.Suspect, Stopped, "%s", why)
+	case c.evidence.Interrupted || !c.run.Complete && !c.evidence.Window:
 		c.add(probes.Suspect, Incomplete, "the run was cut short after %d completed requests", c.s.Completed)
 	}
 	if c.s.Dropped > 0 {

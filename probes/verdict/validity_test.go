@@ -190,6 +190,9 @@ var validityCases = []validityCase{
 	{name: "profiler_left_on", evidence: Evidence{ProfilerLeftOn: "stop profile: status 500"}, state: suspect, codes: []string{ProfilerLeftOn},
 		text: "may still be running: stop profile: status 500"},
 	{name: "interrupted", evidence: Evidence{Interrupted: true}, state: suspect, codes: []string{Incomplete}, text: "after 200 completed"},
+	{name: "stopped", evidence: Evidence{Interrupted: true, Stopped: "12 are waiting"}, change: func(run *probes.Run) { run.Complete = false }, state: suspect,
+		codes: []string{Stopped}, text: "12 are waiting"},
+	{name: "stopped_too_late", evidence: Evidence{Stopped: "12 are waiting"}, state: validRun},
 	{name: "not_complete", change: func(run *probes.Run) { run.Complete = false }, state: suspect, codes: []string{Incomplete}},
 
 	{name: "twenty_completed", change: func(run *probes.Run) { run.Summary.Completed = 20 }, state: validRun},
