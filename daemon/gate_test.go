@@ -132,3 +132,39 @@ func TestGateCutShort(t *testing.T) {
 		}
 	})
 }
+
+// Two series are judged by their common nights, and where they have none there is no
+// answer.
+func TestCompareNights(t *testing.T) {
+	start := time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
+	series := func(name string, shift time.Duration, ttft float64) (runs []*probes.Run) {
+		for night := range 12 {
+			at := start.Add(time.Duration(night)*24*time.Hour + shift)
+			ttft := ttft * (1 + 0.001*float64(night*5%12))
+			runs = append(runs, &probes.Run{
+				ID: name, Target: probes.Target{Name: name}, Spec: loadSpec(), Start: at, End: at.Add(time.Minute), Complete: true,
+				Validity: probes.Validity{State: probes.Valid},
+				Summary: probes.Summary{Completed: 100, SuccessRatio: probes.Known(1.0), OutputThroughput: probes.Known(100.0),
+					Latency: map[probes.Signal]probes.Distribution{probes.TTFT: {N: 100, P50: ttft}}},
+			})
+		}
+		return runs
+	}
+	gate := &probes.Gate{Primary: []probes.RegressionMetric{probes.MetricTTFTp50}}
+	production := series("production", 0, 0.1)
+	run := CompareNights(production, series("staging", time.Hour, 0.15), gate, nil)
+	c := run.Comparison
+	if c.Answer != probes.GateRegressed || run.Verdict.State != probes.Fail || !c.Grounds.History || c.Pairs != 10 || c.Used != 10 {
+		t.Errorf("answer %s of %d nights, history %t; want regressed of the last 10", c.Answer, c.Used, c.Grounds.History)
+	}
+	wantSame(t, "sides", []string{c.Reference.Name, run.Target.Name}, []string{"production", "staging"})
+	wantSame(t, "span", []time.Time{run.Start, run.End}, []time.Time{start.Add(49 * time.Hour), start.Add(11*24*time.Hour + time.Hour + time.Minute)})
+	if j, _ := c.Judgement(probes.MetricTTFTp50); !near(j.Effect.Or(0), 0.5) {
+		t.Errorf("effect %v, want a half", j.Effect)
+	}
+
+	apart := CompareNights(production, series("staging", 400*24*time.Hour, 0.1), gate, nil)
+	if apart.Comparison.Answer != probes.GateInvalid || apart.Verdict.State != probes.Unknown || apart.Comparison.Used != 0 {
+		t.Errorf("series without a common night: %s, %+v; want invalid and unknown", apart.Comparison.Answer, apart.Verdict)
+	}
+}

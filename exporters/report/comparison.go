@@ -91,6 +91,16 @@ func (p *printer) gate(c *probes.Comparison) {
 		fmt.Fprintf(p, "%-26s %9s %9s %21s %8s %9s %s\n", name, effect(j, probes.Known(j.Margin)), effect(j, j.Effect), between(j), chance(j.P), effect(j, j.Detectable), j.Answer)
 	}
 	p.sentence("* decides; worse is positive whichever way the metric goes; pp are percentage points; a smaller effect than 'can see' would be missed in more than one of five gates")
+	// What differs in TTFT may be the cache, and what differs in TPOT the drafts.
+	for _, behind := range []struct {
+		metric probes.RegressionMetric
+		format string
+		scale  float64
+	}{{probes.MetricPrefixCacheHits, "prefix cache hits: %.1f %% on side A, %.1f %% on side B", 100}, {probes.MetricAcceptLength, "accept length: %.2f on side A, %.2f on side B", 1}} {
+		if j, ok := c.Judgement(behind.metric); ok && j.Effect.IsKnown() {
+			p.sentence(fmt.Sprintf(behind.format, j.Reference*behind.scale, j.Candidate*behind.scale))
+		}
+	}
 	for _, v := range g.Controls {
 		text := fmt.Sprintf("%s: %s on side A, %s on side B", v.Variable, orUnknown(v.Reference), orUnknown(v.Candidate))
 		if v.Varied {

@@ -249,6 +249,7 @@ func gatedRun() *probes.Run {
 		{Metric: probes.MetricSuccessRatio, Answer: probes.GatePass, Primary: true, HigherBetter: true, Points: true, N: 5, Margin: 0.005,
 			Effect: p(0), Low: p(0), High: p(0.002), P: p(1)},
 		{Metric: probes.MetricAcceptLength, Answer: probes.GateUndecided, N: 0, Margin: 0.05},
+		{Metric: probes.MetricPrefixCacheHits, Answer: probes.GatePass, HigherBetter: true, Points: true, N: 5, Reference: 0.12, Candidate: 0.56, Margin: 0.05, Effect: p(-0.44)},
 	}
 	worse := probes.Reason{Code: "worse", Text: "tpot_p50 is 19.61 % worse"}
 	c.Grounds = probes.Grounds{Reasons: []probes.Reason{worse}, Pairs: 5, Looks: []int{5, 7, 10}, Alpha: 0.02, Unverified: []string{"accelerator", "dtype"},

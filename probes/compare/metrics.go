@@ -2,7 +2,6 @@ package compare
 
 import (
 	"math"
-	"slices"
 
 	"github.com/inferbeat/inferbeat/probes"
 )
@@ -77,15 +76,6 @@ func (m *Metric) shift(effect float64) float64 {
 		return effect
 	}
 	return math.Log1p(effect)
-}
-
-// metric finds one by its name.
-func metric(name probes.RegressionMetric) (*Metric, bool) {
-	i := slices.IndexFunc(Metrics, func(m Metric) bool { return m.Name == name })
-	if i < 0 {
-		return nil, false
-	}
-	return &Metrics[i], true
 }
 
 func summarized(of func(*probes.Summary) probes.Optional[float64]) func(*probes.Run) probes.Optional[float64] {
