@@ -89,7 +89,7 @@ func coverageAlerts(t timing) []Rule {
 			Alert: "InferbeatRunsSkipped", Severity: Info, KeepFiring: t.short(time.Hour), Board: BoardRuns,
 			Expr:        "sum without (" + process + ") (increase(" + skips + "[" + t.window(6*time.Hour) + "])) > 2.5",
 			Summary:     "Scheduled runs are being skipped.",
-			Description: `{{ $labels.target }} ({{ $labels.target_env }}): {{ $value | humanize }} runs of probe {{ $labels.probe }} were skipped in 6 h: {{ $labels.reason }}.`,
+			Description: `{{ $labels.target }} ({{ $labels.target_env }}): {{ printf "%.0f" $value }} runs of probe {{ $labels.probe }} were skipped in 6 h: {{ $labels.reason }}.`,
 		},
 		{
 			// A share of them, because a canary has a thousand runs a day.
@@ -104,7 +104,7 @@ func coverageAlerts(t timing) []Rule {
 				)+" > 0.05",
 			),
 			Summary:     "Runs were thrown away because their measurements cannot be believed.",
-			Description: `{{ $labels.target }} ({{ $labels.target_env }}): {{ $value | humanize }} runs of probe {{ $labels.probe }} were invalid in the last day.`,
+			Description: `{{ $labels.target }} ({{ $labels.target_env }}): {{ printf "%.0f" $value }} runs of probe {{ $labels.probe }} were invalid in the last day.`,
 		},
 		{
 			Alert: "InferbeatNoTargets", Severity: Warning, For: t.short(10 * time.Minute),
@@ -184,19 +184,19 @@ func housekeepingAlerts(t timing) []Rule {
 				"increase("+catalog.ExporterErrors+quarter+")",
 			) + " > 0",
 			Summary:     "Finished measurements do not reach a sink.",
-			Description: `{{ $labels.instance }}: {{ $value | humanize }} events were lost on their way to {{ $labels.sink }}.`,
+			Description: `{{ $labels.instance }}: {{ printf "%.0f" $value }} events were lost on their way to {{ $labels.sink }}.`,
 		},
 		{
 			Alert: "InferbeatStoreFailing", Severity: Warning, KeepFiring: t.short(15 * time.Minute),
 			Expr:        "sum without (operation) (increase(" + catalog.StoreErrors + quarter + ")) > 0",
 			Summary:     "The result store refuses operations.",
-			Description: `{{ $labels.instance }}: {{ $value | humanize }} operations of the result store failed; runs may not be remembered.`,
+			Description: `{{ $labels.instance }}: {{ printf "%.0f" $value }} operations of the result store failed; runs may not be remembered.`,
 		},
 		{
 			Alert: "InferbeatPanicked", Severity: Warning, KeepFiring: t.short(time.Hour),
 			Expr:        "increase(" + catalog.Panics + "[" + t.window(time.Hour) + "]) > 0",
 			Summary:     "A panic was contained inside inferbeat.",
-			Description: `{{ $labels.instance }}: {{ $value | humanize }} panics within an hour; each one ended a run as failed.`,
+			Description: `{{ $labels.instance }}: {{ printf "%.0f" $value }} panics within an hour; each one ended a run as failed.`,
 		},
 	}
 }
