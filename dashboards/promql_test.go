@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	prommodel "github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -91,7 +92,7 @@ func selectorDrift(n *parser.VectorSelector) []string {
 	}
 	var faults []string
 	for _, m := range n.LabelMatchers {
-		if m.Name == labels.MetricName || slices.Contains(scraped, m.Name) {
+		if m.Name == prommodel.MetricNameLabel || slices.Contains(scraped, m.Name) {
 			continue
 		}
 		if !metric.HasLabel(m.Name) {

@@ -89,7 +89,7 @@ func runSheet(ctx context.Context, p Process, o *sheetFlags, args []string, side
 	if err := m.join(); err != nil {
 		return exitUsage, err
 	}
-	read, err := o.results.read(ctx, args)
+	read, err := o.results.read(ctx, p.Env, args)
 	if err != nil {
 		return exitUsage, err
 	}

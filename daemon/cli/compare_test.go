@@ -136,11 +136,11 @@ func TestCompareFromTheStore(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := call(t.Context(), nil, "compare", "--store", folder, "prod/nightly", "next/nightly@3d12h")
+	r := call(t.Context(), nil, "compare", "--storage-path", folder, "prod/nightly", "next/nightly@3d12h")
 	contains(t, "text", r.stdout, "prod/nightly vs next/nightly@3d12h", "Key numbers (medians of 4 and 3 runs)")
-	r = call(t.Context(), nil, "compare", "--store", folder, "prod-run-1", "next-run-1")
+	r = call(t.Context(), nil, "compare", "--storage-path", folder, "prod-run-1", "next-run-1")
 	contains(t, "text", r.stdout, "prod/nightly vs next/nightly", "prod-run-1", "next-run-1", "+20.0 % ?")
-	r = call(t.Context(), nil, "report", "--store", folder, "--html", "prod-run-1")
+	r = call(t.Context(), nil, "report", "--storage-path", folder, "--html", "prod-run-1")
 	contains(t, "the records of a stored run", r.stdout, "Time to first token: share of requests below")
 
 	for _, tt := range []struct {
@@ -148,11 +148,11 @@ func TestCompareFromTheStore(t *testing.T) {
 		want string
 	}{
 		{[]string{"compare", "nowhere.jsonl", "x.json"}, "read nowhere.jsonl: there is no such file\nread x.json: there is no such file"},
-		{[]string{"compare", "--store", folder, "prod-run", "next-run-1"}, "prod-run"},
-		{[]string{"compare", "--store", folder, "prod/hourly", "next-run-1"}, "has no run of target prod with probe hourly in the last 30d, and there is no such file"},
-		{[]string{"compare", "--store", folder, "prod/nightly@3", "next-run-1"}, `since "3": needs a unit, e.g. 30s`},
-		{[]string{"compare", "--store", folder, "prod-run-1"}, "compare prod-run-1: there is one side, and it takes two"},
-		{[]string{"compare", "--store", folder + "x", "a", "b"}, "--store: "},
+		{[]string{"compare", "--storage-path", folder, "prod-run", "next-run-1"}, "prod-run"},
+		{[]string{"compare", "--storage-path", folder, "prod/hourly", "next-run-1"}, "has no run of target prod with probe hourly in the last 30d, and there is no such file"},
+		{[]string{"compare", "--storage-path", folder, "prod/nightly@3", "next-run-1"}, `since "3": needs a unit, e.g. 30s`},
+		{[]string{"compare", "--storage-path", folder, "prod-run-1"}, "compare prod-run-1: there is one side, and it takes two"},
+		{[]string{"compare", "--storage-path", folder + "x", "a", "b"}, folder + "x"},
 		{[]string{"compare"}, "needs two RESULTs or more"},
 		{[]string{"report", "a", "b"}, "needs one RESULT, got 2"},
 		{[]string{"compare", "--html", "--markdown", "a", "b"}, "exclude each other"},

@@ -50,7 +50,8 @@ type gateFlags struct {
 func (g *gateFlags) define(f *pflag.FlagSet) {
 	f.StringVar(&g.comparison, "comparison", "", "`name` of a comparison of the configuration, which says all the rest")
 	f.BoolVar(&g.fromStore, "from-store", false, "measure nothing: take the last stored answer of --comparison, or the last 10 common nights of --target and --against-target with --probe, which were not interleaved")
-	g.results.define(f)
+	g.results.store.defineFolder(f)
+	g.results.defineSince(f)
 	f.StringArrayVar(&g.margins, "margin", nil, "by how much a metric may be worse, as `METRIC=5%`; repeatable. success_ratio and prefix_cache_hit_ratio are in percentage points (default: 5% tpot_p50, throughput and capacity, 10% ttft_p50, e2e_p50 and e2e_p90, 20% p99, 0.5% success_ratio)")
 	f.StringSliceVar(&g.primary, "primary", nil, "`metrics` that decide, with commas; the others are shown (default: ttft_p50, tpot_p50, e2e_p90, success_ratio, and output_throughput unless there is a rate)")
 	f.StringSliceVar(&g.vary, "vary", nil, "controlled `variables` that are meant to differ, with commas: "+strings.Join(compare.Variables(), ", "))

@@ -16,7 +16,7 @@ import (
 )
 
 // withStore are the flags of a gate that measures nothing.
-var withStore = []string{"from-store", "store", "since", "comparison", "target", "against-target", "probe", "margin", "primary", "vary", "inconclusive", "json"}
+var withStore = []string{"from-store", "config", "storage-path", "since", "comparison", "target", "against-target", "probe", "margin", "primary", "vary", "inconclusive", "json"}
 
 // gateFromStore answers by what has been measured already.
 func (o *runFlags) gateFromStore(ctx context.Context, p Process, flags *pflag.FlagSet) (int, error) {
@@ -49,7 +49,8 @@ func (o *runFlags) gateFromStore(ctx context.Context, p Process, flags *pflag.Fl
 	if err := m.join(); err != nil {
 		return exitUsage, err
 	}
-	reader := resultReader{flags: &o.gate.results}
+	o.gate.results.store.files = o.configFiles
+	reader := resultReader{flags: &o.gate.results, env: p.Env}
 	defer reader.close()
 	s, err := reader.open(ctx)
 	if err != nil {

@@ -196,7 +196,7 @@ func TestGateFromStore(t *testing.T) {
 		{"both are named", append(nights("next"), "--comparison", "release"), exitUsage, "--target: cannot be combined with --comparison"},
 		{"a load is asked for", append(nights("next"), "--num-prompts", "3"), exitUsage, "--num-prompts: has no effect with --from-store, which measures nothing"},
 	} {
-		r := call(t.Context(), nil, append([]string{"gate", "--from-store", "--store", folder}, tt.args...)...)
+		r := call(t.Context(), nil, append([]string{"gate", "--from-store", "--storage-path", folder}, tt.args...)...)
 		if text := unwrapped(r.stdout + r.stderr); r.code != tt.code || !strings.Contains(text, tt.want) {
 			t.Errorf("%s: exit %d, want %d and %q:\n%s", tt.name, r.code, tt.code, tt.want, r.stdout+r.stderr)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/inferbeat/inferbeat/daemon"
 	"github.com/inferbeat/inferbeat/exporters/jsonl"
 	"github.com/inferbeat/inferbeat/exporters/report"
+	"github.com/inferbeat/inferbeat/exporters/store"
 	"github.com/inferbeat/inferbeat/probes"
 )
 
@@ -24,7 +25,8 @@ var importCommand = command{
 bench_one_batch_server, vllm bench serve and vllm bench throughput, whichever they are; -
 is the standard input. Each result becomes a run with its source marked, and is printed as
 a report, or appended to --output-file as one JSON line. A result that cannot be read is
-named by file and line, spoils no other, and makes the exit status 2.`,
+named by file and line, spoils no other, and makes the exit status 2. With --config or
+--storage-path the runs also go into that store, once each, however often they are read.`,
 	define: func(f *flagSet) action {
 		o := &importFlags{}
 		o.define(f)
@@ -35,6 +37,7 @@ named by file and line, spoils no other, and makes the exit status 2.`,
 // importFlags say what result files leave out.
 type importFlags struct {
 	target, probe, environment, backend, model, outputFile, tag string
+	store                                                       storeFlags
 }
 
 func (o *importFlags) define(f *flagSet) {
@@ -45,6 +48,7 @@ func (o *importFlags) define(f *flagSet) {
 	g.StringVar(&o.model, "model", "", "`name` of its model, where the result has none")
 	g.StringVar(&o.probe, "probe", "import", "`name` of the probe that the runs belong to")
 	defineImportOutput(f.group("Output"), &o.outputFile, &o.tag)
+	o.store.define(f.group("Store"))
 }
 
 func defineImportOutput(g *pflag.FlagSet, file, tag *string) {
@@ -71,10 +75,18 @@ func importFiles(ctx context.Context, p Process, o *importFlags, files []string)
 		return exitUsage, err
 	}
 	target := probes.Target{Name: o.target, Pool: o.target, Environment: probes.Environment(o.environment), Backend: o.backend, Model: o.model}
+	keep, closeStore, err := o.keeper(ctx, p.Env)
+	if err != nil {
+		return exitUsage, err
+	}
+	defer closeStore()
 	var problems []error
 	for _, name := range files {
 		runs, err := importFile(name, target, o.probe)
 		problems = append(problems, err)
+		if err := keep(runs); err != nil {
+			return exitFail, err
+		}
 		if err := show(ctx, p.Stdout, runs, o.outputFile, o.tag); err != nil {
 			return exitUsage, err
 		}
@@ -86,6 +98,26 @@ func importFiles(ctx context.Context, p Process, o *importFlags, files []string)
 		return exitUsage, err
 	}
 	return exitPass, nil
+}
+
+// keeper puts runs into the store that was named, if one was.
+func (o *importFlags) keeper(ctx context.Context, env []string) (keep func([]*probes.Run) error, done func(), err error) {
+	if !o.store.named() {
+		return func([]*probes.Run) error { return nil }, func() {}, nil
+	}
+	s, err := o.store.open(ctx, env, store.Write)
+	if err != nil {
+		return nil, nil, err
+	}
+	keep = func(runs []*probes.Run) error {
+		for _, run := range runs {
+			if err := s.Add(ctx, run); err != nil {
+				return fmt.Errorf("keep %s: %w", run.Origin, err)
+			}
+		}
+		return nil
+	}
+	return keep, func() { _ = s.Close() }, nil // what Add has returned for is on the disk
 }
 
 func importFile(name string, target probes.Target, probe string) ([]*probes.Run, error) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/inferbeat/inferbeat/exporters/store"
 )
 
 var localTime = regexp.MustCompile(`"2026-11-[^"]*"`)
@@ -89,5 +91,28 @@ func TestImportMistakes(t *testing.T) {
 	contains(t, "output", r.stdout, bad+": 1 results imported (1 of bench_offline_throughput)")
 	if n := strings.Count(readFile(t, out), "\n"); n != 1 {
 		t.Errorf("%d lines, want 1", n)
+	}
+}
+
+// What is imported twice is in the store once.
+func TestImportIntoAStore(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "store")
+	s, err := store.Open(t.Context(), store.Options{Path: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := imported("sgl_oai_mid_c8.jsonl")
+	for range 2 {
+		r := call(t.Context(), nil, "import", "--target", "old", "--storage-path", folder, file)
+		if r.code != exitPass || r.stderr != "" {
+			t.Fatalf("code %d, stderr %q; want it imported", r.code, r.stderr)
+		}
+	}
+	r := call(t.Context(), nil, "export", "--format", "jsonl", "--storage-path", folder)
+	if n := strings.Count(r.stdout, "\n"); n != 1 || !strings.Contains(r.stdout, `"source":`) {
+		t.Errorf("the store has %d runs, want the imported one with its source:\n%s", n, r.stdout)
 	}
 }

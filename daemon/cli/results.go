@@ -20,16 +20,23 @@ import (
 )
 
 // resultFlags say where results are looked for.
-type resultFlags struct{ store, since string }
+type resultFlags struct {
+	store storeFlags
+	since string
+}
 
 func (o *resultFlags) define(f *pflag.FlagSet) {
-	f.StringVar(&o.store, "store", "data", "`folder` of the store, for results that are no files")
+	o.store.define(f)
+	o.defineSince(f)
+}
+
+func (o *resultFlags) defineSince(f *pflag.FlagSet) {
 	f.StringVar(&o.since, "since", "30d", "how `long` ago the runs of a TARGET/PROBE may have been, unless it says so itself")
 }
 
 // read turns the arguments into sides.
-func (o *resultFlags) read(ctx context.Context, args []string) ([]probes.Side, error) {
-	r := resultReader{flags: o}
+func (o *resultFlags) read(ctx context.Context, env, args []string) ([]probes.Side, error) {
+	r := resultReader{flags: o, env: env}
 	defer r.close()
 	var sides []probes.Side
 	var problems []error
@@ -58,6 +65,7 @@ func distinguish(sides []probes.Side) {
 // resultReader opens the store when the first result is to come from it.
 type resultReader struct {
 	flags *resultFlags
+	env   []string
 	store *store.Store
 }
 
@@ -157,9 +165,9 @@ func readResults(path string) ([]*probes.Run, error) {
 
 func (r *resultReader) open(ctx context.Context) (*store.Store, error) {
 	if r.store == nil {
-		opened, err := store.Open(ctx, store.Options{Path: r.flags.store, Access: store.Read})
+		opened, err := r.flags.store.open(ctx, r.env, store.Read)
 		if err != nil {
-			return nil, fmt.Errorf("--store: %w", err)
+			return nil, err
 		}
 		r.store = opened
 	}
@@ -173,7 +181,7 @@ func (r *resultReader) one(ctx context.Context, id string) ([]*probes.Run, error
 	}
 	run, err := s.Run(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: it is no file, and in the store %s: %w", id, r.flags.store, err)
+		return nil, fmt.Errorf("read %s: it is no file, and in the store %s: %w", id, s.Path(), err)
 	}
 	return []*probes.Run{run}, nil
 }
@@ -195,10 +203,10 @@ func (r *resultReader) series(ctx context.Context, text string) ([]*probes.Run, 
 	}
 	runs, err := s.History(ctx, store.Query{Target: series[:i], Probe: series[i+1:], Since: time.Now().Add(-age)})
 	if err != nil {
-		return nil, fmt.Errorf("read %s from the store %s: %w", series, r.flags.store, err)
+		return nil, fmt.Errorf("read %s from the store %s: %w", series, s.Path(), err)
 	}
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("read %s: the store %s has no run of target %s with probe %s in the last %s, and there is no such file", text, r.flags.store, series[:i], series[i+1:], since)
+		return nil, fmt.Errorf("read %s: the store %s has no run of target %s with probe %s in the last %s, and there is no such file", text, s.Path(), series[:i], series[i+1:], since)
 	}
 	return runs, nil
 }

@@ -35,13 +35,20 @@ type storeFlags struct {
 
 func (o *storeFlags) define(g *pflag.FlagSet) {
 	g.StringArrayVar(&o.files, "config", nil, "configuration `file` whose storage.path is meant; repeat to overlay, later ones win")
+	o.defineFolder(g)
+}
+
+func (o *storeFlags) defineFolder(g *pflag.FlagSet) {
 	g.StringVar(&o.path, "storage-path", "", "`folder` of the store; wins over the configuration")
 }
+
+// named reports whether a store was named at all.
+func (o *storeFlags) named() bool { return o.path != "" || len(o.files) > 0 }
 
 // open opens the store beside a daemon that may have it open too.
 func (o *storeFlags) open(ctx context.Context, env []string, access store.Access) (*store.Store, error) {
 	path := o.path
-	if path == "" && len(o.files) == 0 {
+	if !o.named() {
 		return nil, errors.New("--config: missing, name the configuration file, or the store's folder with --storage-path")
 	}
 	if path == "" {

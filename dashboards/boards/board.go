@@ -28,8 +28,8 @@ const tag = "inferbeat"
 const defaultPage = "http://127.0.0.1:9799"
 
 // frame is what all boards have in common.
-func frame(uid, title, question, from string) *dashboard.DashboardBuilder {
-	return dashboard.NewDashboardBuilder("Inferbeat / "+title).Uid(uid).Description(question).
+func frame(uid, title, question, from string) *builderV1 {
+	return newBuilderV1("Inferbeat / "+title).Uid(uid).Description(question).
 		Tags([]string{tag, "llm", "generated"}).Timezone("browser").Time(from, "now").Refresh("1m").Readonly().
 		Tooltip(dashboard.DashboardCursorSyncCrosshair).
 		Link(dashboard.NewDashboardLinkBuilder("Inferbeat").Type(dashboard.DashboardLinkTypeDashboards).Icon("external link").
@@ -45,11 +45,11 @@ func frame(uid, title, question, from string) *dashboard.DashboardBuilder {
 
 // withPairs adds the variables that select pairs, each narrowed by those before
 // it, and the marks of what happened to them.
-func withPairs(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder { return withPairsBut("", b) }
+func withPairs(b *builderV1) *builderV1 { return withPairsBut("", b) }
 
 // withPairsBut holds the variable single to one value: a board about one thing is
 // unreadable for all of them.
-func withPairsBut(single string, b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
+func withPairsBut(single string, b *builderV1) *builderV1 {
 	labels := map[string]string{
 		catalog.LabelTargetEnv: "Environment", catalog.LabelPool: "Pool", catalog.LabelModel: "Model",
 		catalog.LabelTarget: "Target", catalog.LabelProbe: "Probe",
@@ -70,7 +70,7 @@ func withPairsBut(single string, b *dashboard.DashboardBuilder) *dashboard.Dashb
 }
 
 // withWindow adds the variable over which counters are looked at.
-func withWindow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
+func withWindow(b *builderV1) *builderV1 {
 	values := []string{"5m", "15m", "1h", "6h", "1d"}
 	var options []dashboard.VariableOption
 	for _, v := range values {

@@ -12,7 +12,7 @@ import (
 const noSweep = "No sweep is complete yet: a probe of kind sweep measures capacity."
 
 // capacity shows how much a replica takes, and the curve that says why.
-func capacity() *dashboard.DashboardBuilder {
+func capacity() *builderV1 {
 	v := pairVars
 	rate := func(title, asks, good, act, expr string) *statBuilder {
 		return number(title, about{asks: asks, good: good, act: act, none: noSweep}, units.RequestsPerSecond, line(expr, ""))

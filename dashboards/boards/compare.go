@@ -11,7 +11,7 @@ import (
 )
 
 // compare lays targets side by side on the same probe.
-func compare() *dashboard.DashboardBuilder {
+func compare() *builderV1 {
 	v := pairVars
 	b := withPairs(frame(uidCompare, "Compare", "Is staging as good as production?", "now-24h"))
 	b = comparisons(b.WithVariable(chooseOne(varComparison, "Comparison", "label_values("+vars{varJob}.of(catalog.ComparisonInfo)+", comparison)")))
@@ -44,7 +44,7 @@ const noComparison = "No comparison of this selection is complete, or its last o
 
 // comparisons are decided on pairs of runs that take turns, which removes most
 // of the noise that separate runs have.
-func comparisons(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
+func comparisons(b *builderV1) *builderV1 {
 	v, all := comparisonVars, vars{varJob}
 	names := valueNames(value{-1, "better", blue}, value{0, "as good", green}, value{1, "undecided", orange}, value{2, "worse", red}, value{3, "not enough data", grey})
 	overall := all.of(catalog.ComparisonVerdict, is(catalog.LabelMetric, "overall"))

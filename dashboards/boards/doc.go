@@ -17,8 +17,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-
-	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
 // Board is one dashboard as Grafana reads it.
@@ -33,7 +31,7 @@ type Board struct {
 // All builds every board, in the order of the menu.
 func All() ([]Board, error) {
 	var out []Board
-	for _, build := range []func() *dashboard.DashboardBuilder{fleet, slo, target, capacity, regression, compare, health} {
+	for _, build := range []func() *builderV1{fleet, slo, target, capacity, regression, compare, health} {
 		d, err := build().Build()
 		if err != nil {
 			return nil, fmt.Errorf("build dashboard: %w", err)
@@ -50,7 +48,7 @@ func All() ([]Board, error) {
 
 // encode writes the dashboard without escaping <, > and &, which expressions
 // are full of: a diff of the files must be readable.
-func encode(d dashboard.Dashboard) ([]byte, error) {
+func encode(d boardV1) ([]byte, error) {
 	plain, err := json.Marshal(d)
 	if err != nil {
 		return nil, err

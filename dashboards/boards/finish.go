@@ -6,14 +6,13 @@ import (
 	"slices"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog/variants"
-	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
 )
 
 // finish sets what the SDK's builders leave open: panels without an id cannot be
 // linked to, and targets without a refId cannot be told apart by overrides and
 // transformations.
-func finish(d *dashboard.Dashboard) {
+func finish(d *boardV1) {
 	id := uint32(0)
 	next := func() uint32 { id++; return id }
 	for i := range d.Panels {

@@ -13,7 +13,7 @@ import (
 
 // fleet is the board that a page is opened on: is it one replica, one pool or
 // all of them, and since when?
-func fleet() *dashboard.DashboardBuilder {
+func fleet() *builderV1 {
 	v := pairVars
 	b := withWindow(withPairs(frame(uidFleet, "Fleet overview", "Who is broken, and since when?", "now-24h")))
 	b = b.WithRow(dashboard.NewRowBuilder("Now"))

@@ -12,7 +12,7 @@ import (
 )
 
 // health is about the prober itself: a sick one is no evidence.
-func health() *dashboard.DashboardBuilder {
+func health() *builderV1 {
 	v := healthVars
 	b := withWindow(frame(uidHealth, "Prober health", "Can we believe the prober?", "now-6h").
 		WithVariable(choose(varInstance, "Instance", "label_values("+vars{varJob}.of(catalog.BuildInfo)+", instance)"))).
@@ -64,7 +64,7 @@ func healthNumbers(v vars) []*statBuilder {
 	}
 }
 
-func healthClock(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuilder {
+func healthClock(b *builderV1, v vars) *builderV1 {
 	lag := func(title, asks, act, name string, by string) *timeseries.PanelBuilder {
 		legend := "p99"
 		if by != "" {
@@ -94,7 +94,7 @@ func healthClock(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuil
 		}, units.Seconds, query{expr: v.quantile(0.99, "", catalog.SchedulerLag), legend: "p99"}).Span(8))
 }
 
-func healthWork(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuilder {
+func healthWork(b *builderV1, v vars) *builderV1 {
 	return b.WithPanel(timeSeries("Targets by state", about{
 		asks: "How many targets are watched?", good: "All active.",
 		act: "rejected: the series limit is reached. A fall: discovery lost some.",
@@ -135,7 +135,7 @@ func healthWork(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuild
 }
 
 // healthProcess uses what every Go program exposes; those names are not ours.
-func healthProcess(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuilder {
+func healthProcess(b *builderV1, v vars) *builderV1 {
 	foreign := func(name string) string { return name + `{job=~"$job",instance=~"$instance"}` }
 	small := func(title, asks, good, act, unit, expr string) *timeseries.PanelBuilder {
 		return timeSeries(title, about{asks: asks, good: good, act: act}, unit, line(expr, "{{instance}}")).Span(6).Height(7)

@@ -82,11 +82,6 @@ func (v vars) latency(signal, stat string) string {
 	return v.of(catalog.ResultLatency, is(catalog.LabelSignal, signal), is(catalog.LabelStat, stat))
 }
 
-// latencyLimit is what the configuration promises for it.
-func (v vars) latencyLimit(signal, stat, severity string) string {
-	return v.of(catalog.LatencyThreshold, is(catalog.LabelSignal, signal), is(catalog.LabelStat, stat), is(catalog.LabelSeverity, severity))
-}
-
 // failing is 1 for pairs that failed as often in a row as counts as down, else
 // 0; of two daemons both must see it.
 func (v vars) failing(labels string) string {

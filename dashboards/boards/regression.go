@@ -16,7 +16,7 @@ import (
 
 // regression is the board of the nights: exact results as points, one for each
 // run, and whether the runs took place at all.
-func regression() *dashboard.DashboardBuilder {
+func regression() *builderV1 {
 	v := pairVars
 	b := withWindow(withPairs(frame(uidRegression, "Nightly regression", "Is tonight worse than the last two weeks?", "now-14d")))
 	b = b.Annotation(mark("Regressions", red, true, v.of(catalog.RegressionOnsetTimestamp)+" * 1000", "{{metric}} of {{target}} changed", true)).
@@ -56,7 +56,7 @@ func nights(title, asks, unit, expr string) *timeseries.PanelBuilder {
 		DataLinks(links(runLink(), targetLink()))
 }
 
-func runsPanels(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuilder {
+func runsPanels(b *builderV1, v vars) *builderV1 {
 	return b.WithPanel(bars("Runs by result", about{
 		asks: "How many runs ended how?",
 		good: "Success only.",

@@ -13,7 +13,7 @@ import (
 
 // slo shows promises over long windows: what is left of the error budget, how
 // fast it burns, and who burns it.
-func slo() *dashboard.DashboardBuilder {
+func slo() *builderV1 {
 	v := sloVars
 	b := withWindow(withPairs(frame(uidSLO, "Objectives", "How fast does the error budget burn, and who burns it?", "now-24h"))).
 		WithVariable(choose(catalog.LabelSLO, "Objective", "label_values("+pairVars.of(catalog.SLOObjective)+", slo)"))

@@ -21,7 +21,7 @@ const noResult = "No valid result yet, or it is older than stale_after."
 
 // target is the drill-down: requests first, then the exact results against their
 // limits, then the inside of the server.
-func target() *dashboard.DashboardBuilder {
+func target() *builderV1 {
 	v := pairVars
 	b := withWindow(withPairsBut(catalog.LabelTarget, frame(uidTarget, "Target", "What does this replica do, and can the numbers be believed?", "now-6h")))
 	b = b.WithRow(dashboard.NewRowBuilder("Verdict"))
@@ -91,7 +91,7 @@ func againstLimits(v vars) *bargauge.PanelBuilder {
 		Thresholds(steps(green, step{0.8, orange}, step{1, red})).DataLinks(links(runLink()))
 }
 
-func targetRequests(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuilder {
+func targetRequests(b *builderV1, v vars) *builderV1 {
 	return b.WithPanel(bars("Requests by outcome", about{
 		asks: "How many requests ended how?",
 		good: "All green.",
@@ -122,7 +122,7 @@ func targetRequests(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardB
 // signal is one latency as a histogram and as an exact result.
 type signal struct{ name, title, label, asks string }
 
-func targetLatency(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuilder {
+func targetLatency(b *builderV1, v vars) *builderV1 {
 	for _, s := range []signal{
 		{catalog.TimeToFirstToken, "TTFT", "ttft", "How long until the first token?"},
 		{catalog.TimePerOutputToken, "TPOT", "tpot", "How long does each further token take, on average in a request?"},
@@ -164,7 +164,7 @@ func latencyPanel(v vars, s signal) *timeseries.PanelBuilder {
 		}).Height(9).DataLinks(links(runLink()))
 }
 
-func targetThroughput(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuilder {
+func targetThroughput(b *builderV1, v vars) *builderV1 {
 	result := func(name string) string { return maxBy("target, probe", v.of(name)) }
 	return b.WithPanel(timeSeries("Request rate of results", about{
 		asks: "Did the target keep up with what it was asked?",
@@ -207,7 +207,7 @@ func targetThroughput(b *dashboard.DashboardBuilder, v vars) *dashboard.Dashboar
 		}, units.PercentUnit, line(result(catalog.ResultRetokenized), "{{target}} {{probe}}")).Span(8))
 }
 
-func targetServer(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuilder {
+func targetServer(b *builderV1, v vars) *builderV1 {
 	const silent = "The engine's own metrics are not read, or it does not tell this."
 	third := func(title, asks, good, act, unit string, queries ...query) *timeseries.PanelBuilder {
 		return timeSeries(title, about{asks: asks, good: good, act: act, none: silent}, unit, queries...).Span(8)
@@ -234,7 +234,7 @@ func targetServer(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBui
 			"Unexpected hits make the measurement too good; unexpected misses make the service slow.", units.PercentUnit, plain(catalog.ResultPrefixCacheHit, "")).Max(1))
 }
 
-func targetTrust(b *dashboard.DashboardBuilder, v vars) *dashboard.DashboardBuilder {
+func targetTrust(b *builderV1, v vars) *builderV1 {
 	return b.WithPanel(facts(v)).
 		WithPanel(states("Results to doubt", about{
 			asks: "Which results are only shown with reasons to doubt them?",
