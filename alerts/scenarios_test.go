@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/inferbeat/inferbeat/alerts/scenario"
@@ -81,6 +82,26 @@ func TestEveryAlertHasScenarios(t *testing.T) {
 	for _, name := range slices.Sorted(slices.Values(Alerts())) {
 		if !fires[name] || !quiet[name] {
 			t.Errorf("%s: scenario in which it fires: %v, in which it does not: %v; want both", name, fires[name], quiet[name])
+		}
+	}
+}
+
+// promtool evaluates groups that it is given no order for in any order, so that a rule
+// would sometimes read what another group records a step late.
+func TestScenariosOrderTheGroups(t *testing.T) {
+	groups, files := load(t)
+	var names []string
+	for _, g := range groups {
+		names = append(names, g.Name)
+	}
+	want := "\ngroup_eval_order: [" + strings.Join(names, ", ") + "]\n"
+	for file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks the line %q", file, strings.TrimSpace(want))
 		}
 	}
 }
