@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inferbeat/inferbeat/probes"
@@ -98,6 +99,8 @@ func (c *coder) records(rs []probes.Record, runID string) []probes.Record {
 	if c.reading {
 		return c.readColumns(n, runID)
 	}
+	// A column writes back what it has carried, and others read these records now.
+	rs = slices.Clone(rs)
 	for _, column := range columns {
 		w := newWriter()
 		w.runID = runID
@@ -314,6 +317,13 @@ func (c *coder) chunks(rs []probes.Record) {
 	}
 }
 
+// setTokens sets what was read; what is written stays as it is, as others read it now.
+func (c *coder) setTokens(chunk *probes.Chunk, tokens int32) {
+	if c.reading {
+		chunk.Tokens = tokens
+	}
+}
+
 // answer carries the token events of one answer.
 func (c *coder) answer(chunks []probes.Chunk, sent time.Duration) []probes.Chunk {
 	n := c.length(len(chunks))
@@ -328,7 +338,9 @@ func (c *coder) answer(chunks []probes.Chunk, sent time.Duration) []probes.Chunk
 	last := sent
 	for i := range chunks {
 		last += c.duration(chunks[i].At - last)
-		chunks[i].At = last
+		if c.reading { // else others read them now
+			chunks[i].At = last
+		}
 	}
 	// Nearly always all chunks hold as many tokens as the first.
 	same := true
@@ -338,12 +350,12 @@ func (c *coder) answer(chunks []probes.Chunk, sent time.Duration) []probes.Chunk
 	if c.uint(bit(same)) == 1 {
 		tokens := int32(c.int(int64(chunks[0].Tokens)))
 		for i := range chunks {
-			chunks[i].Tokens = tokens
+			c.setTokens(&chunks[i], tokens)
 		}
 		return chunks
 	}
 	for i := range chunks {
-		chunks[i].Tokens = int32(c.int(int64(chunks[i].Tokens)))
+		c.setTokens(&chunks[i], int32(c.int(int64(chunks[i].Tokens))))
 	}
 	return chunks
 }
