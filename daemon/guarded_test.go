@@ -80,7 +80,8 @@ func TestQueueKeepsARunFromStarting(t *testing.T) {
 // Errors stop a run after ten, in one piece, in repeats and in a comparison alike.
 func TestErrorsStopARun(t *testing.T) {
 	const why = "stopped for the target's sake: 10 of the last 10 requests failed, stop_when.error_ratio_above is 0.2"
-	fail := func(c *fakellm.Config) { c.Faults = []fakellm.Fault{{Kind: fakellm.ErrorMidStream}} }
+	// A failure that took no time at all would be followed by the next request before anybody could count it.
+	fail := func(c *fakellm.Config) { c.Faults = []fakellm.Fault{{Kind: fakellm.ErrorMidStream, AfterTokens: 2}} }
 	for _, repeats := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			e, runner := scripted(t, fail)
