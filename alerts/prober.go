@@ -68,8 +68,10 @@ func aliveAlerts(t timing) []Rule {
 // coverageAlerts tell whether what should be probed is probed.
 func coverageAlerts(t timing) []Rule {
 	active := "sum without (" + process + ") (" + sel(catalog.Targets, `state="active"`) + ")"
-	skips, invalid := sel(catalog.RunSkips, `reason!="paused"`), sel(catalog.Runs, `result="invalid"`)
+	invalid := sel(catalog.Runs, `result="invalid"`)
 	invalidInADay := "sum without (" + process + ", result) (increase(" + invalid + "[" + t.window(day) + "]))"
+	within := "[" + t.window(6*time.Hour) + "]"
+	skipped := "increase(" + sel(catalog.RunSkips, `reason!="paused"`) + within + ")"
 	return []Rule{
 		{
 			Alert: "InferbeatProbeStale", Severity: Warning, For: t.short(5 * time.Minute), Board: BoardTarget,
@@ -86,8 +88,19 @@ func coverageAlerts(t timing) []Rule {
 			Description: `{{ $labels.target }} ({{ $labels.target_env }}): probe {{ $labels.probe }} last succeeded, or was first known, {{ $value | humanizeDuration }} ago.`,
 		},
 		{
-			Alert: "InferbeatRunsSkipped", Severity: Info, KeepFiring: t.short(time.Hour), Board: BoardRuns,
-			Expr:        "sum without (" + process + ") (increase(" + skips + "[" + t.window(6*time.Hour) + "])) > 2.5",
+			Alert: "InferbeatRunsSkipped", Severity: Info, For: t.short(30 * time.Minute), KeepFiring: t.short(time.Hour), Board: BoardRuns,
+			// A share of what was due, because a canary that comes every half minute gives way
+			// to each load and comparison of its target, and that is as it should be. Soon after a start one
+			// of them is a large share, hence half an hour.
+			Expr: lines(
+				group("sum without ("+process+") ("+skipped+") > 2.5"),
+				"> ignoring (reason) group_left ()",
+				"0.1 * "+group(
+					"sum without ("+process+", reason) ("+skipped+")",
+					"+",
+					"sum without ("+process+", result) (increase("+catalog.Runs+within+"))",
+				),
+			),
 			Summary:     "Scheduled runs are being skipped.",
 			Description: `{{ $labels.target }} ({{ $labels.target_env }}): {{ printf "%.0f" $value }} runs of probe {{ $labels.probe }} were skipped in 6 h: {{ $labels.reason }}.`,
 		},
