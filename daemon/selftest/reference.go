@@ -42,12 +42,12 @@ type Deviation struct {
 // the path that every run takes, beside whatever the process does otherwise. The
 // zero value is ready to use.
 type Reference struct {
+	// Listener and Dial are the network of the stream; nil is loopback.
+	Listener net.Listener
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
+
 	mu   sync.Mutex
 	last Deviation
-
-	// The network of a test; nil is loopback.
-	listener net.Listener
-	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Last is the latest deviation, false before the first.
@@ -67,7 +67,7 @@ func (r *Reference) Run(ctx context.Context, failed func(error)) error {
 		return err
 	}
 	defer server.Close()
-	listener := r.listener
+	listener := r.Listener
 	if listener == nil {
 		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return fmt.Errorf("listen for the reference stream: %w", err)
@@ -76,7 +76,7 @@ func (r *Reference) Run(ctx context.Context, failed func(error)) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	client, err := backend.New(ownTarget(load{Address: listener.Addr().String(), Backend: "vllm", Limit: referenceTimeout}),
-		backend.Options{DialContext: r.dial, UserAgent: "inferbeat/selftest"})
+		backend.Options{DialContext: r.Dial, UserAgent: "inferbeat/selftest"})
 	if err != nil {
 		return fmt.Errorf("reach the reference stream: %w", err)
 	}

@@ -48,7 +48,7 @@ func TestReferenceSeesALateReader(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				listener, dial := fakellm.NewPipeListener()
-				r := &Reference{listener: listener, dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				r := &Reference{Listener: listener, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 					c, err := dial(ctx, network, address)
 					return &sleepyConn{Conn: c, nth: tc.nth, nap: tc.nap}, err
 				}}
@@ -81,7 +81,7 @@ func TestReferenceSeesALateReader(t *testing.T) {
 func TestReferenceTellsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener, _ := fakellm.NewPipeListener()
-		r := &Reference{listener: listener, dial: func(context.Context, string, string) (net.Conn, error) {
+		r := &Reference{Listener: listener, Dial: func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
