@@ -1,3 +1,7 @@
+// Three hours of streams and of Prometheus's engine take minutes under the race
+// detector; the other tests of the daemon run under it.
+//go:build !race
+
 package daemon
 
 import (
