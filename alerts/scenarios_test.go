@@ -39,11 +39,12 @@ func TestScenarios(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			for _, s := range scenarios {
-				failures, err := s.Run(groups)
+				play, err := s.Play(groups)
 				if err != nil {
 					t.Errorf("%s: %v", s.Name, err)
+					continue
 				}
-				for _, failure := range failures {
+				for _, failure := range play.Failures {
 					t.Error(failure)
 				}
 			}

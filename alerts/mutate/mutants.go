@@ -14,24 +14,19 @@ import (
 
 // mutant is one break of one rule.
 type mutant struct {
-	rule, what string
-	change     func(*scenario.Rule)
+	group  string
+	rule   scenario.Rule
+	what   string
+	change func(*scenario.Rule)
 }
 
-func (m mutant) String() string { return m.rule + ": " + m.what }
+func (m mutant) String() string { return m.rule.Name() + ": " + m.what }
 
-// apply copies the groups with the rule broken.
-func (m mutant) apply(groups []scenario.Group) []scenario.Group {
-	out := slices.Clone(groups)
-	for i := range out {
-		out[i].Rules = slices.Clone(out[i].Rules)
-		for j := range out[i].Rules {
-			if r := &out[i].Rules[j]; r.Name() == m.rule {
-				m.change(r)
-			}
-		}
-	}
-	return out
+// broken is the rule with the break.
+func (m mutant) broken() scenario.Rule {
+	r := m.rule
+	m.change(&r)
+	return r
 }
 
 // mutants lists every break of every rule.
@@ -40,7 +35,7 @@ func mutants(groups []scenario.Group) []mutant {
 	for _, g := range groups {
 		for _, r := range g.Rules {
 			for i, what := range breaks(r.Expr, -1) {
-				out = append(out, mutant{r.Name(), what, func(r *scenario.Rule) {
+				out = append(out, mutant{g.Name, r, what, func(r *scenario.Rule) {
 					fresh, err := scenario.NewParser().ParseExpr(r.Expr.String())
 					if err != nil {
 						panic(err) // what was printed by the parser is read by it
@@ -49,23 +44,31 @@ func mutants(groups []scenario.Group) []mutant {
 					breaks(fresh, i)
 				}})
 			}
-			out = append(out, timers(r)...)
+			for _, t := range timers(r) {
+				out = append(out, mutant{g.Name, r, t.what, t.change})
+			}
 		}
 	}
 	return out
 }
 
-// timers are the breaks of for and keep_firing_for.
-func timers(r scenario.Rule) []mutant {
-	var out []mutant
+// timer is a break of for or keep_firing_for.
+type timer struct {
+	what   string
+	change func(*scenario.Rule)
+}
+
+func timers(r scenario.Rule) []timer {
+	var out []timer
 	if r.For > 0 {
 		out = append(out,
-			mutant{r.Name(), "for is 0", func(r *scenario.Rule) { r.For = 0 }},
-			mutant{r.Name(), "for is 10 times as long", func(r *scenario.Rule) { r.For *= 10 }})
+			timer{"for is 0", func(r *scenario.Rule) { r.For = 0 }},
+			timer{"for is 10 times as long", func(r *scenario.Rule) { r.For *= 10 }})
 	}
 	if r.KeepFiring > 0 {
-		out = append(out, mutant{r.Name(), "keep_firing_for is 0", func(r *scenario.Rule) { r.KeepFiring = 0 }},
-			mutant{r.Name(), "keep_firing_for is 10 times as long", func(r *scenario.Rule) { r.KeepFiring *= 10 }})
+		out = append(out,
+			timer{"keep_firing_for is 0", func(r *scenario.Rule) { r.KeepFiring = 0 }},
+			timer{"keep_firing_for is 10 times as long", func(r *scenario.Rule) { r.KeepFiring *= 10 }})
 	}
 	return out
 }

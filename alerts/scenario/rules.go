@@ -5,9 +5,11 @@
 //
 //  1. [Parse] reads a rule file. [Load] reads scenarios in the format of promtool's
 //     unit tests, so that the same files are checked by promtool of any version.
-//  2. [Scenario.Run] loads the input series into a database, evaluates those rules
-//     that the scenario's expectations depend on at their groups' intervals, and says
-//     which expectations were not met.
+//  2. [Scenario.Play] holds the input series in memory, evaluates those rules that the
+//     scenario's expectations depend on at their groups' intervals, and says which
+//     expectations were not met.
+//  3. [Play.Notices] plays again what a broken rule changes, and says whether an
+//     expectation is not met any more.
 //
 // The tests of the rules use it, and so does the program that breaks rules to see
 // whether a scenario notices. It is no part of the daemon.
