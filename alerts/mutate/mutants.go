@@ -34,14 +34,10 @@ func mutants(groups []scenario.Group) []mutant {
 	var out []mutant
 	for _, g := range groups {
 		for _, r := range g.Rules {
-			for i, what := range breaks(r.Expr, -1) {
+			for i, what := range breaks(reread(r.Expr), -1) {
 				out = append(out, mutant{g.Name, r, what, func(r *scenario.Rule) {
-					fresh, err := scenario.NewParser().ParseExpr(r.Expr.String())
-					if err != nil {
-						panic(err) // what was printed by the parser is read by it
-					}
-					r.Expr = fresh
-					breaks(fresh, i)
+					r.Expr = reread(r.Expr)
+					breaks(r.Expr, i)
 				}})
 			}
 			for _, t := range timers(r) {
@@ -50,6 +46,16 @@ func mutants(groups []scenario.Group) []mutant {
 		}
 	}
 	return out
+}
+
+// reread copies an expression. The copy has its matchers in another order, so breaks
+// are counted in copies only.
+func reread(expr parser.Expr) parser.Expr {
+	fresh, err := scenario.NewParser().ParseExpr(expr.String())
+	if err != nil {
+		panic(err) // what was printed by the parser is read by it
+	}
+	return fresh
 }
 
 // timer is a break of for or keep_firing_for.
@@ -93,6 +99,10 @@ func breaks(expr parser.Expr, turn int) []string {
 		case *parser.VectorSelector:
 			b.selector(n)
 		case *parser.NumberLiteral:
+			if n.Val == 0 {
+				b.try("0 is 1", func() { n.Val = 1 })
+				return nil
+			}
 			b.try(fmt.Sprintf("%g is half", n.Val), func() { n.Val /= 2 })
 			b.try(fmt.Sprintf("%g is twice", n.Val), func() { n.Val *= 2 })
 		case *parser.MatrixSelector:
