@@ -52,20 +52,6 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// promtool evaluates groups in the order that a file gives, and in any without one.
-func TestScenariosGiveTheOrderOfGroups(t *testing.T) {
-	groups, files := load(t)
-	var want []string
-	for _, g := range groups {
-		want = append(want, g.Name)
-	}
-	for file, scenarios := range files {
-		if got := scenarios[0].Order; !slices.Equal(got, want) {
-			t.Errorf("%s: group_eval_order: %v, want that of the rule file: %v", file, got, want)
-		}
-	}
-}
-
 // An alert without a scenario in which it fires and one in which it does not is a
 // guess.
 func TestEveryAlertHasScenarios(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
@@ -30,7 +31,7 @@ type querier struct {
 // Select needs a metric's name: without one it would have to look at every series.
 func (q querier) Select(_ context.Context, sorted bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool {
-		return m.Name == labels.MetricName && m.Type == labels.MatchEqual
+		return m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual
 	})
 	if name < 0 {
 		return storage.ErrSeriesSet(errors.New("select series: a scenario's expressions must name the metric"))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 )
@@ -125,7 +126,7 @@ func (p *Play) put(data memory, r *Rule, gave []promql.Series) {
 			}
 		}
 		for _, s := range gave {
-			if s.Metric.Get(labels.MetricName) == metric {
+			if s.Metric.Get(model.MetricNameLabel) == metric {
 				all = append(all, s)
 			}
 		}

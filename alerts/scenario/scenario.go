@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"go.yaml.in/yaml/v3"
 )
@@ -21,8 +20,6 @@ type Scenario struct {
 	Alerts   []AlertTest    `yaml:"alert_rule_test"`
 	// Every is the evaluation interval of the scenario's file.
 	Every time.Duration `yaml:"-"`
-	// Order is that of the rule groups in the scenario's file.
-	Order []string `yaml:"-"`
 }
 
 // Series are samples at the scenario's interval, in promtool's notation.
@@ -51,9 +48,7 @@ type AlertTest struct {
 	} `yaml:"exp_alerts"`
 }
 
-// Load reads the scenarios of a file of promtool's unit tests. The file must give the
-// order of the groups: without it promtool evaluates them in any, and an alert that
-// stands before the series it reads is one interval late.
+// Load reads the scenarios of a file of promtool's unit tests.
 func Load(path string) ([]Scenario, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -61,14 +56,13 @@ func Load(path string) ([]Scenario, error) {
 	}
 	var file struct {
 		Every model.Duration `yaml:"evaluation_interval"`
-		Order []string       `yaml:"group_eval_order"`
 		Tests []Scenario     `yaml:"tests"`
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		return nil, fmt.Errorf("load scenarios of %s: %w", path, err)
 	}
 	for i := range file.Tests {
-		file.Tests[i].Every, file.Tests[i].Order = time.Duration(file.Every), file.Order
+		file.Tests[i].Every = time.Duration(file.Every)
 	}
 	return file.Tests, nil
 }
@@ -109,7 +103,7 @@ func (s *Scenario) input() (memory, error) {
 				series.Floats = append(series.Floats, promql.FPoint{T: at, F: v.Value})
 			}
 		}
-		name := metric.Get(labels.MetricName)
+		name := metric.Get(model.MetricNameLabel)
 		out[name] = append(out[name], series)
 	}
 	return out, nil
