@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -188,7 +191,26 @@ func (e *Exporter) Handler() http.Handler {
 
 type scrapeLog struct{ log *slog.Logger }
 
-func (l scrapeLog) Println(v ...any) { l.log.Error("scrape is incomplete", "error", fmt.Sprint(v...)) }
+// Println is called for each family that could not be sent. A scraper that went away is
+// no fault of the page, and all the families after that would say so.
+func (l scrapeLog) Println(v ...any) {
+	for _, value := range v {
+		if err, ok := value.(error); ok && wentAway(err) {
+			l.log.Debug("a scraper did not wait for the page", "error", err)
+			return
+		}
+	}
+	l.log.Error("scrape is incomplete", "error", fmt.Sprint(v...))
+}
+
+func wentAway(err error) bool {
+	for _, end := range []error{io.ErrClosedPipe, net.ErrClosed, syscall.EPIPE, syscall.ECONNRESET, context.Canceled} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
+}
 
 // Gather builds all metric families, sorted by name.
 func (e *Exporter) Gather() ([]*dto.MetricFamily, error) {
