@@ -11,9 +11,14 @@ import (
 )
 
 // guarded does the work of a run under the watch of its limits. A run that was stopped is
-// aborted, and says which limit it met and with what; one that had nothing left to send
+// aborted, or failed if nothing succeeded, and says which limit it met and with what; one that had nothing left to send
 // by then was not stopped.
 func guarded(ctx context.Context, run *probes.Run, hooks Hooks, work func(context.Context, Hooks) error) error {
+	if run.Spec.Kind.Continuous() {
+		// A canary is small, and an outage is what it is there to see: cut short, it
+		// would neither count as failed nor spend an error budget.
+		return work(ctx, hooks)
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	hooks.watch = guard.New(run.Spec.StopWhen, stop)
@@ -34,6 +39,9 @@ func guarded(ctx context.Context, run *probes.Run, hooks Hooks, work func(contex
 		run.End = time.Now()
 	}
 	run.Complete, run.Result, run.Error = false, probes.RunAborted, why.Error()
+	if s := &run.Summary; s.Failed > 0 && s.Completed == 0 {
+		run.Result = probes.RunFailed // the target answered nothing at all
+	}
 	reason := probes.Reason{Code: verdict.Stopped, Text: why.Error()}
 	run.Verdict = probes.Verdict{State: probes.Unknown, Reasons: []probes.Reason{reason}}
 	if run.Validity.State != probes.Suspect {

@@ -14,15 +14,16 @@ import (
 	"github.com/inferbeat/inferbeat/probes/verdict"
 )
 
-// wantStopped checks a run that was ended for its target's sake.
-func wantStopped(t *testing.T, run *probes.Run, why string) {
+// wantStopped checks a run that was ended for its target's sake: aborted, or failed when
+// the target had answered nothing.
+func wantStopped(t *testing.T, run *probes.Run, result probes.RunResult, why string) {
 	t.Helper()
 	codes := []string{}
 	for _, r := range run.Validity.Reasons {
 		codes = append(codes, r.Code)
 	}
-	if run.Result != probes.RunAborted || run.Complete || run.Error != why || run.Verdict.State != probes.Unknown || !slices.Contains(codes, verdict.Stopped) {
-		t.Errorf("result %s, complete %v, verdict %s, reasons %v, error %q;\nwant aborted with %s: %q", run.Result, run.Complete, run.Verdict.State, codes, run.Error, verdict.Stopped, why)
+	if run.Result != result || run.Complete || run.Error != why || run.Verdict.State != probes.Unknown || !slices.Contains(codes, verdict.Stopped) {
+		t.Errorf("result %s, complete %v, verdict %s, reasons %v, error %q;\nwant %s with %s: %q", run.Result, run.Complete, run.Verdict.State, codes, run.Error, result, verdict.Stopped, why)
 	}
 }
 
@@ -38,7 +39,7 @@ func TestQueueStopsARun(t *testing.T) {
 		spec.Arrivals, spec.Requests = probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 6}, 600
 		spec.StopWhen.QueueAbove = 3
 		run := runner.Run(context.Background(), fakeTarget("vllm"), spec, nil, Hooks{})
-		wantStopped(t, run, "stopped for the target's sake: 4 requests are waiting in the server, stop_when.queue_above is 3")
+		wantStopped(t, run, probes.RunAborted, "stopped for the target's sake: 4 requests are waiting in the server, stop_when.queue_above is 3")
 		if took := run.End.Sub(run.Start); took != 2*time.Second {
 			t.Errorf("took %v, want the two seconds until the second page", took)
 		}
@@ -70,7 +71,7 @@ func TestQueueKeepsARunFromStarting(t *testing.T) {
 		spec := loadSpec()
 		spec.StopWhen.QueueAbove, spec.Warmup.Requests = 10, 5
 		run := runner.Run(context.Background(), fakeTarget("vllm"), spec, nil, Hooks{})
-		wantStopped(t, run, "stopped for the target's sake: 15 requests are waiting in the server, stop_when.queue_above is 10")
+		wantStopped(t, run, probes.RunAborted, "stopped for the target's sake: 15 requests are waiting in the server, stop_when.queue_above is 10")
 		if got := e.Stats().Received; got != 0 {
 			t.Errorf("%d requests were sent, want none", got)
 		}
@@ -89,7 +90,7 @@ func TestErrorsStopARun(t *testing.T) {
 			spec := loadSpec()
 			spec.Arrivals, spec.Repeats, spec.StopWhen.ErrorRatioAbove = probes.Arrivals{Process: probes.ClosedLoop, MaxConcurrency: 1}, repeats, 0.2
 			run := runner.Run(context.Background(), fakeTarget("vllm"), spec, nil, Hooks{})
-			wantStopped(t, run, why)
+			wantStopped(t, run, probes.RunFailed, why)
 			// The one after the tenth may have left before the stop.
 			if got := e.Stats().Received; got < 10 || got > 11 {
 				t.Errorf("%d repeats: %d requests were sent, want 10", repeats, got)
@@ -145,7 +146,7 @@ func TestRetryAfterStopsARun(t *testing.T) {
 			spec.Workload.Tokenizer = "approx"
 			run := runner.Run(context.Background(), fakeTarget("vllm"), spec, nil, Hooks{})
 			if tt.stopped {
-				wantStopped(t, run, "stopped for the target's sake: the server answered with status 429 and asks not to be asked again for 30s (Retry-After)")
+				wantStopped(t, run, probes.RunFailed, "stopped for the target's sake: the server answered with status 429 and asks not to be asked again for 30s (Retry-After)")
 			} else if run.Result != probes.RunFailed || run.Error != "" {
 				t.Errorf("one request: result %s, error %q; want failed", run.Result, run.Error)
 			}
@@ -154,4 +155,18 @@ func TestRetryAfterStopsARun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A canary is what sees an outage: all of it is asked, and it counts as failed.
+func TestCanariesAreNotStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, runner := scripted(t, func(c *fakellm.Config) { c.Faults = []fakellm.Fault{{Kind: fakellm.Unavailable}} })
+		defer runner.Close()
+		spec := loadSpec()
+		spec.Kind, spec.Requests, spec.StopWhen.ErrorRatioAbove = probes.Canary, 25, 0.2
+		run := runner.Run(context.Background(), fakeTarget("vllm"), spec, nil, Hooks{})
+		if run.Result != probes.RunFailed || !run.Complete || e.Stats().Received != 25 {
+			t.Errorf("result %s, complete %v after %d requests; want failed and complete after 25", run.Result, run.Complete, e.Stats().Received)
+		}
+	})
 }

@@ -96,7 +96,7 @@ type Environment struct {
 	MaxInputTokens  int                `yaml:"max_input_tokens" min:"1" doc:"Length of a prompt. production: 8k; others: no limit."`
 	MaxOutputTokens int                `yaml:"max_output_tokens" min:"1" doc:"Length of an answer. production: 256; others: no limit."`
 	TokensPerDay    int                `yaml:"tokens_per_day" min:"1" doc:"Prompt and answer tokens of all scheduled probes of a target. production: 5M; others: no limit."`
-	StopWhen        StopWhen           `yaml:"stop_when" doc:"When a run is stopped for the target's sake: the rest of it is not sent, what is in flight is cancelled, and its result is aborted. With any of these limits, an error answer with Retry-After stops a run too. production: both; others: none."`
+	StopWhen        StopWhen           `yaml:"stop_when" doc:"When a run is stopped for the target's sake: the rest of it is not sent, what is in flight is cancelled, and its result is aborted. With any of these limits, an error answer with Retry-After stops a run too. production: both; others: none. Canaries run to their end: they are small, and there to see an outage."`
 	Allow           []string           `yaml:"allow" enum:"allow" doc:"Calls that change the server's state. production and staging: none; development: all."`
 }
 
