@@ -9,7 +9,7 @@ import (
 // proberAlerts are about inferbeat itself. Those about one process keep its instance.
 func proberAlerts(t timing) Group {
 	return Group{Name: "inferbeat.prober", Interval: t.short(time.Minute), Rules: concat(
-		aliveAlerts(t), coverageAlerts(t), trustAlerts(t), housekeepingAlerts(t),
+		aliveAlerts(t), coverageAlerts(t), targetAlerts(t), trustAlerts(t), housekeepingAlerts(t),
 	)}
 }
 
@@ -67,7 +67,6 @@ func aliveAlerts(t timing) []Rule {
 
 // coverageAlerts tell whether what should be probed is probed.
 func coverageAlerts(t timing) []Rule {
-	active := "sum without (" + process + ") (" + sel(catalog.Targets, `state="active"`) + ")"
 	invalid := sel(catalog.Runs, `result="invalid"`)
 	invalidInADay := "sum without (" + process + ", result) (increase(" + invalid + "[" + t.window(day) + "]))"
 	within := "[" + t.window(6*time.Hour) + "]"
@@ -119,11 +118,18 @@ func coverageAlerts(t timing) []Rule {
 			Summary:     "Runs were thrown away because their measurements cannot be believed.",
 			Description: `{{ $labels.target }} ({{ $labels.target_env }}): {{ printf "%.0f" $value }} runs of probe {{ $labels.probe }} were invalid in the last day.`,
 		},
+	}
+}
+
+// targetAlerts tell whether there is what should be probed, and what it is held to.
+func targetAlerts(t timing) []Rule {
+	active := "sum without (" + process + ") (" + sel(catalog.Targets, `state="active"`) + ")"
+	return []Rule{
 		{
 			Alert: "InferbeatNoTargets", Severity: Warning, For: t.short(10 * time.Minute),
 			Expr:        active + " == 0",
 			Summary:     "Inferbeat has no active targets.",
-			Description: `Neither the configuration nor service discovery yields a target.`,
+			Description: `The configuration has no target that is probed.`,
 		},
 		{
 			Alert: "InferbeatTargetsDropped", Severity: Warning, For: t.short(15 * time.Minute),
