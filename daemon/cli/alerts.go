@@ -36,7 +36,7 @@ type alertsFlags struct {
 func (o *alertsFlags) define(f *flagSet) {
 	g := f.group("Output")
 	g.StringVar(&o.format, "format", "prometheus", "`format`: prometheus, prometheusrule or alertmanager")
-	g.StringVar(&o.outputDir, "output-dir", "", "`folder` to write the file to; standard output when not given")
+	g.StringVar(&o.outputDir, "output-dir", "", "`folder` to write the file to, made when it is not there; standard output when not given")
 
 	g = f.group("Alerts")
 	g.StringToStringVar(&o.severities, "severity", nil, "`words` in place of critical, warning, info and none, as in critical=page,warning=ticket")
@@ -95,7 +95,7 @@ func (o *alertsFlags) run(_ context.Context, p Process) (int, error) {
 	}
 	if o.outputDir == "" {
 		_, err = p.Stdout.Write(text)
-	} else {
+	} else if err = os.MkdirAll(o.outputDir, 0o755); err == nil {
 		err = os.WriteFile(filepath.Join(o.outputDir, alertFormats[format].file), text, 0o644)
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ func TestAlertsAreTheCheckedInOnes(t *testing.T) {
 		if got.code != exitPass || got.stdout != string(want) {
 			t.Errorf("alerts --format %s: status %d, %s; want what is in %s", tt.format, got.code, got.stderr, tt.checkedIn)
 		}
-		dir := t.TempDir()
+		dir := filepath.Join(t.TempDir(), "made")
 		got = call(t.Context(), nil, "alerts", "--format", tt.format, "--output-dir", dir)
 		written, err := os.ReadFile(filepath.Join(dir, tt.file))
 		if err != nil || got.code != exitPass || got.stdout != "" || string(written) != string(want) {
@@ -83,7 +83,7 @@ func TestAlertsRefuseNonsense(t *testing.T) {
 		{"--format alertmanager --label a=b", `inferbeat alerts: --label: has no effect with --format alertmanager`},
 		{"--format alertmanager --webhook pagr=http://h/x", `inferbeat alerts: print Alertmanager configuration: receiver "pagr": want one of [default pager deadman blackhole]`},
 		{"--format alertmanager --webhook pager=h/x", `inferbeat alerts: print Alertmanager configuration: webhook of pager "h/x": want http or https, a host and perhaps a path`},
-		{"--output-dir /nowhere/at/all", `inferbeat alerts: write alerts: open /nowhere/at/all/inferbeat.yml: no such file or directory`},
+		{"--output-dir alerts_test.go/rules", `inferbeat alerts: write alerts: mkdir alerts_test.go: not a directory`},
 	} {
 		got := call(t.Context(), nil, append([]string{"alerts"}, strings.Fields(tt.args)...)...)
 		if got.code != exitUsage || strings.TrimSpace(got.stderr) != tt.want || got.stdout != "" {
