@@ -101,7 +101,7 @@ func TestRulesFindFaults(t *testing.T) {
 			m.Panels[1].FieldConfig.Defaults.Thresholds.Steps[1].Value = &eighty
 		}, "default threshold"},
 		{"variables", "fleet", func(m *model) { target(m).Expr = `max(inferbeat_panics_total{job=~"$tier"})` }, "tier does not exist"},
-		{"variables", "capacity", func(m *model) { m.Templating.List = append(m.Templating.List, templateVariable{Name: "window"}) }, "window is not used"},
+		{"variables", "compare", func(m *model) { m.Templating.List = append(m.Templating.List, templateVariable{Name: "window"}) }, "window is not used"},
 		{"catalogue", "fleet", func(m *model) { target(m).Expr = `sum(rate(inferbeat_run_active[5m]))` }, "rate of inferbeat_run_active, which is a gauge"},
 		{"catalogue", "fleet", func(m *model) { target(m).Expr = `sum by (engine) (inferbeat_run_active)` }, "sum by (engine)"},
 		{"catalogue", "fleet", func(m *model) { target(m).Expr = `inferbeat_run_active{slo="x"}` }, "has no label slo"},
@@ -118,6 +118,9 @@ func TestRulesFindFaults(t *testing.T) {
 		{"columns", "fleet", func(m *model) {
 			table(m).Options["sortBy"] = []any{map[string]any{"displayName": "Badness"}}
 		}, "sorted by"},
+		{"columns", "fleet", func(m *model) {
+			table(m).Options["sortBy"] = []any{map[string]any{"displayName": "Failed", "desc": false}}
+		}, "empty cells come first"},
 		{"links", "fleet", func(m *model) { m.Links[1].URL = "https://example.com" }, "leads to"},
 		{"links", "target", func(m *model) { m.Panels[1].FieldConfig.Defaults.Links[0].URL = "d/inferbeat-targets?x" }, "leads to"},
 		{"both-histograms", "fleet", func(m *model) {

@@ -194,6 +194,9 @@ func tableColumns(m model) []string {
 			if name := by.(map[string]any)["displayName"]; !headings[fmt.Sprint(name)] {
 				out = append(out, fmt.Sprintf("table %q is sorted by %q, which is no heading", p.Title, name))
 			}
+			if by.(map[string]any)["desc"] != true {
+				out = append(out, fmt.Sprintf("table %q is sorted upwards, where empty cells come first", p.Title))
+			}
 		}
 	}
 	return out

@@ -1,6 +1,8 @@
 package boards
 
 import (
+	"fmt"
+
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/grafana/grafana-foundation-sdk/go/units"
@@ -11,29 +13,67 @@ import (
 
 const noSweep = "No sweep is complete yet: a probe of kind sweep measures capacity."
 
-// capacity shows how much a replica takes, and the curve that says why.
+// capacity shows how much a replica takes, how much of it is in use, and the
+// curve that says why.
 func capacity() *builderV1 {
 	v := pairVars
-	rate := func(title, asks, good, act, expr string) *statBuilder {
-		return number(title, about{asks: asks, good: good, act: act, none: noSweep}, units.RequestsPerSecond, line(expr, ""))
+	b := withWindow(withPairs(frame(uidCapacity, "Capacity", "How much can this replica take, and how close are we?", "now-7d")))
+	b = b.WithRow(dashboard.NewRowBuilder("Now"))
+	for _, n := range capacityNumbers(v) {
+		b = b.WithPanel(n)
 	}
-	b := withPairs(frame(uidCapacity, "Capacity", "How much can this replica take, and how close are we?", "now-7d"))
-	b = b.WithRow(dashboard.NewRowBuilder("Now")).
-		WithPanel(rate("Safe capacity, selected", "What may all selected replicas take together?", "More than the busiest hour brings.",
-			"Less: add replicas before the next busy hour.", "sum("+maxBy("target, probe", v.of(catalog.CapacitySafe))+")").Span(6)).
-		WithPanel(rate("Weakest replica", "What may the weakest selected replica take?", "The same as its neighbours.",
-			"A router that spreads evenly is limited by this one.", "min("+v.of(catalog.CapacitySafe)+")").Span(6)).
-		WithPanel(number("Lower bounds", about{
-			asks: "How many sweeps ended before the knee?", good: "0: every knee was passed.",
-			act: "The true capacity is higher: give the sweep higher rates.", none: noSweep,
-		}, units.Short, line(count(maxBy("target, probe", v.of(catalog.CapacityBracketed))+" == 0"), "")).
-			Thresholds(steps(green, step{1, orange})).Span(6)).
-		WithPanel(number("Doubtful sweeps", about{
-			asks: "How many sweeps are only shown with reasons to doubt them?", good: "0.",
-			act: "The run's page lists the reasons.", none: noSweep,
-		}, units.Short, line(count(maxBy("target, probe", v.of(catalog.CapacitySuspect))+" == 1"), "")).
-			Thresholds(steps(green, step{1, orange})).Span(6))
-	b = b.WithRow(dashboard.NewRowBuilder("Over time")).
+	b = capacityInUse(b.WithRow(dashboard.NewRowBuilder("How close")), v)
+	b = capacityOverTime(b.WithRow(dashboard.NewRowBuilder("Over time")), v)
+	return capacityCurves(b.WithRow(dashboard.NewRowBuilder("The curve of the last sweep")), v)
+}
+
+func capacityNumbers(v vars) []*statBuilder {
+	rate := func(title, asks, good, act, expr string) *statBuilder {
+		return number(title, about{asks: asks, good: good, act: act, none: noSweep}, units.RequestsPerSecond, line(expr, "")).Span(6)
+	}
+	doubt := func(title, asks, good, act, expr string) *statBuilder {
+		return number(title, about{asks: asks, good: good, act: act, none: noSweep}, units.Short, line(count(expr), "")).
+			Thresholds(steps(green, step{1, orange})).Span(6)
+	}
+	return []*statBuilder{
+		rate("Safe capacity, selected", "What may all selected replicas take together?", "More than the busiest hour brings.",
+			"Less: add replicas before the next busy hour.", "sum("+maxBy("target, probe", v.of(catalog.CapacitySafe))+")"),
+		rate("Weakest replica", "What may the weakest selected replica take?", "The same as its neighbours.",
+			"A router that spreads evenly is limited by this one.", "min("+v.of(catalog.CapacitySafe)+")"),
+		doubt("Lower bounds", "How many sweeps ended before the knee?", "0: every knee was passed.",
+			"The true capacity is higher: give the sweep higher rates.", maxBy("target, probe", v.of(catalog.CapacityBracketed))+" == 0"),
+		doubt("Doubtful sweeps", "How many sweeps are only shown with reasons to doubt them?", "0.",
+			"The run's page lists the reasons.", maxBy("target, probe", v.of(catalog.CapacitySuspect))+" == 1"),
+	}
+}
+
+// capacityInUse lays the traffic beside what the sweeps found. Of several
+// workloads' capacities the smallest counts: which of them the traffic is like,
+// nobody knows. The alert about headroom compares the same two.
+func capacityInUse(b *builderV1, v vars) *builderV1 {
+	all, safe := maxBy("target", v.of(catalog.ServerRequests)), minBy("target", v.of(catalog.CapacitySafe))
+	none := "The engine does not count its requests, or no sweep of the target is complete yet."
+	return b.
+		WithPanel(timeSeries("Live load as a share of safe capacity", about{
+			asks: "How near is the traffic of all clients to what the replica takes?",
+			good: "Below 80 % in the busiest hour.",
+			act:  "Above 100 % requests wait: add replicas. Only while a sweep runs: that is the sweep itself, see beside.",
+			none: none,
+		}, units.PercentUnit, line(fmt.Sprintf("%s\n/ on (target)\n%s", all, safe), "{{target}}")).
+			Thresholds(steps(green, step{0.8, orange}, step{1, red})).
+			ThresholdsStyle(common.NewGraphThresholdsStyleConfigBuilder().Mode(common.GraphThresholdsStyleModeDashed)).
+			DataLinks(links(targetLink()))).
+		WithPanel(timeSeries("Traffic beside safe capacity", about{
+			asks: "How many requests a second does the server answer, and how many of them are inferbeat's?",
+			good: "All clients below the dashed safe capacity, inferbeat a small part of them.",
+			act:  "Traffic above the line: add replicas. Mostly inferbeat's: a sweep, or probes that ask for too much of a small target.",
+			none: none,
+		}, units.RequestsPerSecond, line(all, "all clients {{target}}"), line(ownRequests(v), "inferbeat {{target}}"), line(safe, limitLegend+" {{target}}")).
+			DataLinks(links(targetLink())))
+}
+
+func capacityOverTime(b *builderV1, v vars) *builderV1 {
+	return b.
 		WithPanel(timeSeries("Knee and safe capacity", about{
 			asks: "Does the capacity change from sweep to sweep?",
 			good: "Steps within the dotted 95 % interval of the sweeps before.",
@@ -48,7 +88,7 @@ func capacity() *builderV1 {
 			OverrideByRegexp("/^95 % .*/", []dashboard.DynamicConfigValue{
 				property("custom.lineStyle", map[string]any{"fill": "dot", "dash": []int{2, 4}}), property("custom.fillOpacity", 0), property("custom.lineWidth", 1),
 			}).Span(14).Height(9).DataLinks(links(runLink()))).
-		WithPanel(columns(rows("Last sweeps", about{
+		WithPanel(columns(rows("Last sweeps, oldest first", about{
 			asks: "What did each sweep find, and when?",
 			good: "Knees passed, and younger than a week.",
 			act:  "An old sweep says nothing about a new build.",
@@ -62,8 +102,11 @@ func capacity() *builderV1 {
 			column{field: "Value #B", heading: "Safe", width: 85, unit: units.RequestsPerSecond},
 			column{field: "Value #C", heading: "Knee passed", width: 130, mappings: valueNames(value{1, "yes", green}, value{0, "no: lower bound", orange})},
 			column{field: "Value #D", heading: "Age", width: 90, unit: units.Seconds},
-		).Span(10).SortBy(sortBy("Safe", false)))
-	return b.WithRow(dashboard.NewRowBuilder("The curve of the last sweep")).
+		).Span(10).SortBy(highestFirst("Age")))
+}
+
+func capacityCurves(b *builderV1, v vars) *builderV1 {
+	return b.
 		WithPanel(curve("TTFT p99 against offered rate", "From which rate on do requests wait?",
 			"Flat up to the knee, then steep.", "A curve that rises from the start has no spare capacity at all.", units.Seconds, v, catalog.SweepTTFTp99)).
 		WithPanel(curve("Output tokens against offered rate", "Where does throughput stop to grow?",

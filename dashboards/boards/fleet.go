@@ -115,7 +115,7 @@ func firingAlerts() *table.PanelBuilder {
 		column{field: "probe", heading: "Probe"},
 		column{field: "slo", heading: "Objective", width: 120},
 		column{field: "metric", heading: "Series", width: 160},
-	).Height(7).SortBy(sortBy("Severity", true))
+	).Height(7).SortBy(highestFirst("Severity"))
 }
 
 // alertRanks is 3 for critical alerts, 2 for warnings and 1 for hints: sorted by
@@ -130,7 +130,7 @@ func alertRanks() string {
 
 func poolTable(v vars) *table.PanelBuilder {
 	const labels = "pool, target_env, target, probe"
-	ratio := steps(red, step{0.9, orange}, step{0.99, green})
+	failed := steps(green, step{0.01, orange}, step{0.1, red})
 	limit := fmt.Sprintf("%s / on (target, probe) group_left () %s",
 		maxBy(labels, v.latency("ttft", "p99")), minBy("target, probe", v.of(catalog.LatencyThreshold, is("signal", "ttft"), is("stat", "p99"))))
 	return columns(rows("Pools and targets, worst first", about{
@@ -138,7 +138,7 @@ func poolTable(v vars) *table.PanelBuilder {
 		good: "All names green; the rows of one pool alike.",
 		act:  "Click a target to drill down. A pool with one odd row has a sick replica; a whole odd pool has a bad build or too much load.",
 	}, units.Short,
-		line(v.failing(labels), ""), line(v.successRatio(labels), ""), line(maxBy(labels, v.latency("ttft", "p99")), ""), line(limit, ""),
+		line(v.failing(labels), ""), line("1 - ("+v.successRatio(labels)+")", ""), line(maxBy(labels, v.latency("ttft", "p99")), ""), line(limit, ""),
 		line(maxBy(labels, v.latency("tpot", "p50")), ""), line(maxBy(labels, v.of(catalog.ResultOutputTokensPerSecond)), ""),
 		line(v.age(labels), "")),
 		column{field: "Value #A", heading: "State", width: 80, mappings: valueNames(value{0, "ok", green}, value{1, "failing", red})},
@@ -146,11 +146,11 @@ func poolTable(v vars) *table.PanelBuilder {
 		column{field: "target_env", heading: "Environment", width: 120},
 		column{field: "target", heading: "Target", links: cellLink("Drill down into the target", uidTarget, catalog.LabelTarget, "Target")},
 		column{field: "probe", heading: "Probe", width: 120},
-		column{field: "Value #B", heading: "Success", width: 90, unit: units.PercentUnit, thresholds: ratio},
+		column{field: "Value #B", heading: "Failed", width: 90, unit: units.PercentUnit, thresholds: failed},
 		column{field: "Value #C", heading: "TTFT p99", width: 120, unit: units.Seconds},
 		column{field: "Value #D", heading: "of its limit", width: 120, unit: units.PercentUnit, thresholds: steps(green, step{0.8, orange}, step{1, red})},
 		column{field: "Value #E", heading: "TPOT p50", width: 120, unit: units.Seconds},
 		column{field: "Value #F", heading: "Output tok/s", width: 120, unit: "suffix: tok/s"},
 		column{field: "Value #G", heading: "Result's age", width: 120, unit: units.Seconds},
-	).SortBy(sortBy("Success", false)).Height(10)
+	).SortBy(highestFirst("State", "Failed", "of its limit")).Height(10)
 }

@@ -324,6 +324,13 @@ func must[T any](v T, err error) T {
 // statBuilder is what number returns; boards collect them in lists.
 type statBuilder = stat.PanelBuilder
 
-func sortBy(heading string, descending bool) []cog.Builder[common.TableSortByFieldState] {
-	return []cog.Builder[common.TableSortByFieldState]{common.NewTableSortByFieldStateBuilder().DisplayName(heading).Desc(descending)}
+// highestFirst sorts a table by its columns, the first before the others. Grafana
+// takes an empty cell for the smallest value: only downwards it comes last, so a
+// column by which the worst is to be found grows with badness.
+func highestFirst(headings ...string) []cog.Builder[common.TableSortByFieldState] {
+	var out []cog.Builder[common.TableSortByFieldState]
+	for _, heading := range headings {
+		out = append(out, common.NewTableSortByFieldStateBuilder().DisplayName(heading).Desc(true))
+	}
+	return out
 }

@@ -96,6 +96,12 @@ func (v vars) successRatio(labels string) string {
 	return fmt.Sprintf("%s\n/\n(%s > 0)", sumBy(labels, increase(success)), sumBy(labels, increase(judged)))
 }
 
+// ownRequests are the requests a second that inferbeat itself sent; what was
+// dropped never left it.
+func ownRequests(v vars) string {
+	return sumBy(catalog.LabelTarget, rate(v.of(catalog.Requests, fmt.Sprintf("%s!=%q", catalog.LabelOutcome, catalog.OutcomeDropped))))
+}
+
 // burnRate is how many times faster than allowed an objective's budget is
 // spent: 1 spends it exactly in its window.
 func (v vars) burnRate(window string) string {

@@ -146,5 +146,5 @@ func effects(v vars) *table.PanelBuilder {
 		column{field: "Value #E", heading: "Smallest step seen", unit: units.PercentUnit},
 		column{field: "Value #F", heading: "Nights behind it"},
 		column{field: "Value #G", heading: "Since", unit: "dateTimeFromNow"},
-	).SortBy(sortBy("Effect", true))
+	).SortBy(highestFirst("Effect"))
 }

@@ -71,19 +71,19 @@ func objectives(v vars) *table.PanelBuilder {
 	return columns(rows("Objectives, most spent first", about{
 		asks: "Which promise is in danger, and how soon is it broken?",
 		good: "Green budgets, burn rates below 1.",
-		act:  "The pool with the least left first; \"exhausted in\" says how much time there is at the speed of the last six hours.",
+		act:  "The pool that has spent most first; \"exhausted in\" says how much time there is at the speed of the last six hours.",
 		none: "No probe of this selection has slos.",
 	}, units.Short,
-		line(maxBy(objectiveLabels, v.of(catalog.SLOObjective)), ""), line(window, ""), line(left, ""),
+		line(maxBy(objectiveLabels, v.of(catalog.SLOObjective)), ""), line(window, ""), line("1 - "+left, ""),
 		line(v.burnRate("1h"), ""), line(v.burnRate("6h"), ""),
 		line(fmt.Sprintf("(%s > 0)\n*\n%s\n/\n(%s > 0)", left, window, v.burnRate("6h")), "")),
 		column{field: "pool", heading: "Pool"}, column{field: "target_env", heading: "Environment"}, column{field: "model", heading: "Model"},
 		column{field: "probe", heading: "Probe"}, column{field: "slo", heading: "Objective"},
 		column{field: "Value #A", heading: "Promised", unit: units.PercentUnit},
 		column{field: "Value #B", heading: "Window", unit: units.Seconds},
-		column{field: "Value #C", heading: "Budget left", unit: units.PercentUnit, thresholds: steps(red, step{0, orange}, step{0.25, green})},
+		column{field: "Value #C", heading: "Budget spent", unit: units.PercentUnit, thresholds: steps(green, step{0.75, orange}, step{1, red})},
 		column{field: "Value #D", heading: "Burn rate 1h", unit: "suffix:x", thresholds: burn},
 		column{field: "Value #E", heading: "Burn rate 6h", unit: "suffix:x", thresholds: burn},
 		column{field: "Value #F", heading: "Exhausted in", unit: units.Seconds, thresholds: steps(red, step{86400, orange}, step{7 * 86400, green})},
-	).SortBy(sortBy("Budget left", false)).Height(7)
+	).SortBy(highestFirst("Budget spent")).Height(7)
 }

@@ -219,6 +219,13 @@ func targetServer(b *builderV1, v vars) *builderV1 {
 		return line(maxBy("target, probe", v.of(name)), strings.TrimSpace(prefix+" {{target}} {{probe}}"))
 	}
 	return b.
+		WithPanel(timeSeries("Requests of all clients, and of inferbeat", about{
+			asks: "Is the target slow because somebody else uses it?",
+			good: "The traffic of this hour of the day; inferbeat a small part of it.",
+			act:  "A rise with slower results: load, not a fault. None but inferbeat's on a production target: its router has taken it out.",
+			none: "The engine does not count its requests, or its metrics are not read.",
+		}, units.RequestsPerSecond, line(maxBy("target", v.of(catalog.ServerRequests)), "all clients {{target}}"),
+			line(ownRequests(v), "inferbeat {{target}}")).Span(24).Height(7)).
 		WithPanel(third("Waiting in the server", "Do requests queue before they are worked on?", "Near 0.",
 			"10 or more: TTFT is queueing time; add replicas or shed load.", units.Short, stat(catalog.ResultServerQueue, "mean"), stat(catalog.ResultServerQueue, "max"),
 			line(minBy("severity", v.of(catalog.QueueThreshold)), limitLegend+" {{severity}}"))).
