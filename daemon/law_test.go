@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 var onlyIn = map[string][]string{
 	"github.com/prometheus/client_golang":  {"exporters/prom", "daemon", "daemon/embedded"},
 	"github.com/knadh/koanf":               {"daemon/config"},
-	"go.yaml.in/yaml":                      {"alerts", "alerts/scenario", "daemon/config"},
+	"go.yaml.in/yaml":                      {"alerts", "alerts/scenario", "daemon/config", "dashboards"},
 	"github.com/prometheus/prometheus":     {"alerts/scenario", "alerts/mutate", "daemon/embedded"},
 	"github.com/robfig/cron":               {"daemon/schedule"},
 	"github.com/spf13/pflag":               {"daemon/cli", "daemon/config"},

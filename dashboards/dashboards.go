@@ -31,9 +31,6 @@ type Dashboard struct {
 	Model []byte
 }
 
-// File is the name under which the board is written.
-func (d Dashboard) File() string { return d.UID + ".json" }
-
 // All lists the boards by their UIDs.
 func All() ([]Dashboard, error) {
 	entries, err := files.ReadDir("grafana")
@@ -65,10 +62,29 @@ const (
 	// Import is for the import page and grafana.com, which ask for what is in
 	// __inputs: the data source, and the address of inferbeat's page.
 	Import Form = "import"
+	// V2 is a resource of Grafana's API since version 13, in the second version of the
+	// schema: for its command line, for Git Sync, and for the operator's GrafanaManifest.
+	V2 Form = "v2"
+	// ConfigMap is for the sidecar that collects dashboards in a cluster.
+	ConfigMap Form = "configmap"
+	// GrafanaOperator is a GrafanaDashboard of Grafana's operator.
+	GrafanaOperator Form = "grafana-operator"
 )
 
 // Forms lists the forms.
-func Forms() []Form { return []Form{Provisioning, Import} }
+func Forms() []Form { return []Form{Provisioning, Import, V2, ConfigMap, GrafanaOperator} }
+
+// Manifest tells whether the form is a Kubernetes manifest, which has a namespace,
+// labels and a folder of Grafana.
+func (f Form) Manifest() bool { return f == ConfigMap || f == GrafanaOperator }
+
+// File is the name under which a board in this form is written.
+func (f Form) File(uid string) string {
+	if f.Manifest() {
+		return uid + ".yaml"
+	}
+	return uid + ".json"
+}
 
 // Options are what an installation may set.
 type Options struct {
@@ -79,11 +95,21 @@ type Options struct {
 	// Page is the address of inferbeat's page, as a browser reaches it; the links
 	// to runs lead there. Empty leaves http://127.0.0.1:9799.
 	Page string
+
+	// Namespace and Labels are those of a manifest, whose own are app.kubernetes.io/name
+	// and, on a ConfigMap, grafana_dashboard: "1"; these win.
+	Namespace string
+	Labels    map[string]string
+	// Folder is the folder of Grafana that a manifest asks for; empty is inferbeat.
+	Folder string
+	// Instances are the labels by which the operator finds the Grafana to write to;
+	// empty is dashboards: grafana, as in its own examples.
+	Instances map[string]string
 }
 
 const importedSource = "DS_PROMETHEUS"
 
-// In returns the dashboard in a form, as indented JSON.
+// In returns the dashboard in a form: JSON, or for a manifest YAML.
 func (d Dashboard) In(form Form, o Options) ([]byte, error) {
 	if !slices.Contains(Forms(), form) {
 		return nil, fmt.Errorf("write dashboard %s: form %q is unknown; use one of %q", d.UID, form, Forms())
@@ -104,14 +130,34 @@ func (d Dashboard) In(form Form, o Options) ([]byte, error) {
 	case o.DataSource != "":
 		setVariable(model, "datasource", o.DataSource)
 	}
+	if form == V2 {
+		manifest, err := manifestV2(d.UID, model)
+		if err != nil {
+			return nil, err
+		}
+		return encode(manifest)
+	}
+	text, err := encode(model)
+	if err != nil {
+		return nil, fmt.Errorf("encode dashboard %s: %w", d.UID, err)
+	}
+	switch form {
+	case ConfigMap:
+		return configMap(d.UID, text, o)
+	case GrafanaOperator:
+		return operatorManifest(d.UID, text, o)
+	}
+	return text, nil
+}
+
+// encode writes JSON that a reader may compare: expressions are full of <, > and &.
+func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(model); err != nil {
-		return nil, fmt.Errorf("encode dashboard %s: %w", d.UID, err)
-	}
-	return out.Bytes(), nil
+	err := encoder.Encode(v)
+	return out.Bytes(), err
 }
 
 // inputs are what the import page asks for. Grafana replaces ${NAME} by the

@@ -94,6 +94,34 @@ func TestImportedDashboardsAsk(t *testing.T) {
 	}
 }
 
+func TestDashboardsAsManifests(t *testing.T) {
+	for form, want := range map[string]struct {
+		file  string
+		parts []string
+		args  []string
+	}{
+		"v2": {"inferbeat-fleet.json", []string{`"apiVersion": "dashboard.grafana.app/v2"`, `"value": "prom-eu"`}, nil},
+		"configmap": {"inferbeat-fleet.yaml", []string{"kind: ConfigMap\n", "  namespace: llm\n", `    grafana_dashboard: "1"` + "\n", "    team: inference\n",
+			"    grafana_folder: Models\n", `"value": "prom-eu"`}, []string{"--namespace", "llm", "--manifest-label", "team=inference", "--folder", "Models"}},
+		"grafana-operator": {"inferbeat-fleet.yaml", []string{"kind: GrafanaDashboard\n", "  folder: inferbeat\n", "      grafana: main\n", `"value": "prom-eu"`},
+			[]string{"--instance-label", "grafana=main"}},
+	} {
+		t.Run(form, func(t *testing.T) {
+			folder := t.TempDir()
+			args := append([]string{"dashboards", "--output-dir", folder, "--form", form, "--datasource", "prom-eu"}, want.args...)
+			if got := call(t.Context(), nil, args...); got.code != exitPass || strings.Count(got.stdout, want.file) != 1 {
+				t.Fatalf("got status %d, %s%s", got.code, got.stdout, got.stderr)
+			}
+			text := readFile(t, filepath.Join(folder, want.file))
+			for _, part := range want.parts {
+				if !strings.Contains(text, part) {
+					t.Errorf("%s has no %q", want.file, part)
+				}
+			}
+		})
+	}
+}
+
 func TestDashboardsRefuse(t *testing.T) {
 	blocked := writeFile(t, "file", "")
 	for name, c := range map[string]struct {
@@ -104,6 +132,10 @@ func TestDashboardsRefuse(t *testing.T) {
 		"form":        {[]string{"--form", "jsonnet"}, exitUsage, `form "jsonnet" is unknown`},
 		"both":        {[]string{"--form", "import", "--datasource", "x"}, exitUsage, "--datasource"},
 		"page":        {[]string{"--page-url", "beat.example"}, exitUsage, "--page-url"},
+		"namespace":   {[]string{"--namespace", "llm"}, exitUsage, "--namespace: has no effect with --form provisioning"},
+		"labels":      {[]string{"--form", "v2", "--manifest-label", "a=b"}, exitUsage, "--manifest-label: has no effect with --form v2"},
+		"folder":      {[]string{"--form", "import", "--folder", "Models"}, exitUsage, "--folder: has no effect with --form import"},
+		"instance":    {[]string{"--form", "configmap", "--instance-label", "a=b"}, exitUsage, "--instance-label: has no effect with --form configmap"},
 		"not a place": {[]string{"--output-dir", blocked}, exitFail, "make the folder of the dashboards"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,5 @@
-// Checks grafana/*.json against the types of Grafana itself.
+// Checks grafana/*.json, and what 'inferbeat dashboards --form v2' makes of them, against
+// the types of Grafana itself.
 //
 //   cd dashboards/typecheck && npm install --ignore-scripts && npm run check
 //
@@ -17,21 +18,27 @@ const known = [
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out);
-const files = readdirSync(boards).filter((name) => name.endsWith('.json'));
-for (const name of files) {
-  const board = readFileSync(new URL(name, boards), 'utf8');
-  writeFileSync(new URL(name.replace('.json', '.ts'), out), `import type { Dashboard } from '@grafana/schema';\nexport const board: Dashboard = ${board};\n`);
+execFileSync('go', ['run', '../..', 'dashboards', '--form', 'v2', '--output-dir', 'out'], { cwd: new URL('.', import.meta.url) });
+const files = [];
+const check = (name, type, module, board) => {
+  files.push(name);
+  writeFileSync(new URL(name, out), `import type { ${type} } from '${module}';\nexport const board: ${type} = ${board};\n`);
+};
+for (const name of readdirSync(boards).filter((name) => name.endsWith('.json'))) {
+  check(name.replace('.json', '.ts'), 'Dashboard', '@grafana/schema', readFileSync(new URL(name, boards), 'utf8'));
+  const { spec } = JSON.parse(readFileSync(new URL(name, out), 'utf8'));
+  check(name.replace('.json', '.v2.ts'), 'Spec', '@grafana/schema/apis/dashboard.grafana.app/v2', JSON.stringify(spec, null, 2));
 }
 let report = '';
 try {
   execFileSync('npx', ['tsc', '--noEmit', '--skipLibCheck', '--strict', '--module', 'esnext', '--moduleResolution', 'bundler', '--target', 'es2022',
-    ...files.map((name) => `out/${name.replace('.json', '.ts')}`)], { cwd: new URL('.', import.meta.url), encoding: 'utf8' });
+    ...files.map((name) => `out/${name}`)], { cwd: new URL('.', import.meta.url), encoding: 'utf8' });
 } catch (failed) {
   report = failed.stdout;
 }
 rmSync(out, { recursive: true });
 const errors = report.split('\n').filter((line) => line.includes('error TS'));
 const faults = errors.filter((line) => !known.some((pattern) => pattern.test(line)));
-console.log(`${files.length} boards, ${errors.length - faults.length} known differences, ${faults.length} faults`);
+console.log(`${files.length} files, ${errors.length - faults.length} known differences, ${faults.length} faults`);
 console.log(faults.join('\n'));
 process.exit(faults.length > 0 || files.length === 0 || (report !== '' && errors.length === 0) ? 1 : 0);
