@@ -19,6 +19,7 @@ import (
 	"github.com/inferbeat/inferbeat/alerts"
 	"github.com/inferbeat/inferbeat/daemon/config"
 	"github.com/inferbeat/inferbeat/daemon/embedded"
+	"github.com/inferbeat/inferbeat/daemon/guard"
 	"github.com/inferbeat/inferbeat/daemon/schedule"
 	"github.com/inferbeat/inferbeat/daemon/selftest"
 	"github.com/inferbeat/inferbeat/daemon/web"
@@ -72,6 +73,7 @@ type App struct {
 	client    *clientMeter
 	nights    nights
 	traffic   *trafficMeter
+	gate      guard.Gate
 
 	reloading sync.Mutex // one reload at a time
 	state     sync.Mutex
@@ -117,6 +119,7 @@ func New(o Options) (*App, error) {
 	}
 	if a.memory.store != nil {
 		a.nights.past = remembered{a.memory}
+		a.recallSpending(context.Background())
 	}
 	if err := a.acquire(c); err != nil {
 		return nil, errors.Join(err, a.memory.close())
@@ -302,6 +305,7 @@ func (a *App) Pairs() []probes.PairStatus {
 	pairs := a.tracker.snapshot(a.nextStarts())
 	apply(incidentsOf(pairs, a.labels), pairs)
 	outliers(pairs)
+	a.sayHeld(pairs, time.Now())
 	return pairs
 }
 

@@ -202,6 +202,11 @@ func (t *comparisons) snapshot(next map[pairKey]time.Time) []probes.ComparisonSt
 // scheduler, which holds both targets meanwhile.
 func (a *App) startComparison(entry schedule.Entry, c config.Comparison, lateness time.Duration) {
 	key := keyOf(entry.Pair)
+	admission, hold := a.gate.Admit(time.Now(), asksOf(&c)...)
+	if hold != nil {
+		a.skipped(entry.Pair, hold.Reason, 1)
+		return
+	}
 	a.comparisons.started(key)
 	a.fanout.Publish(probes.Event{Kind: probes.EventRunStarted, At: time.Now(), Pair: entry.Pair, Spec: &c.Spec, Lateness: lateness})
 	run := a.compare(a.running.get(), c)
@@ -210,8 +215,9 @@ func (a *App) startComparison(entry schedule.Entry, c config.Comparison, latenes
 			a.named(side.configured.Name, side.found.Model)
 		}
 	}
+	a.settleUp(admission, run)
 	next := a.comparisons.outcome(key, run)
-	a.memory.rememberComparison(context.Background(), run, next)
+	a.memory.rememberComparison(context.Background(), run, next, a.spending(c.Reference.Name, c.Candidate.Name)...)
 	if next != nil {
 		a.comparisons.commit(key, next)
 	}

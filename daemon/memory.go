@@ -184,9 +184,9 @@ func (m *memory) register(ctx context.Context, statuses []probes.PairStatus) {
 }
 
 // remember keeps a run and what has followed from it for its pair. It returns when both
-// are on the disk, or cannot be.
-func (m *memory) remember(ctx context.Context, run *probes.Run, next *pairState) {
-	states := m.budgets.count(run)
+// are on the disk, or cannot be. also are other states that follow from it.
+func (m *memory) remember(ctx context.Context, run *probes.Run, next *pairState, also ...store.State) {
+	states := append(m.budgets.count(run), also...)
 	defer func(counted []store.State) {
 		for _, state := range counted {
 			state.Latest() // whatever became of the store
@@ -322,16 +322,16 @@ func (k comparisonMemory) state(c *config.Comparison) *comparisonState {
 }
 
 // rememberComparison keeps the run of a comparison and what has followed from it.
-func (m *memory) rememberComparison(ctx context.Context, run *probes.Run, next *comparisonState) {
+func (m *memory) rememberComparison(ctx context.Context, run *probes.Run, next *comparisonState, also ...store.State) {
 	if m.store == nil {
 		return
 	}
 	if next != nil {
 		state, err := m.comparisonState(next)
-		m.add(ctx, run, []store.State{state}, err)
+		m.add(ctx, run, append(also, state), err)
 		return
 	}
-	m.add(ctx, run, nil, nil)
+	m.add(ctx, run, also, nil)
 }
 
 func (m *memory) comparisonState(c *comparisonState) (store.State, error) {

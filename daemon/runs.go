@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/daemon/guard"
 	"github.com/inferbeat/inferbeat/daemon/schedule"
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/loadgen"
@@ -56,19 +57,33 @@ func (a *App) startRun(entry schedule.Entry, _ time.Time, lateness time.Duration
 	if !ok {
 		return // removed by a reload since it became due
 	}
+	admission, hold := a.gate.Admit(time.Now(), askOf(&pair))
+	if hold != nil {
+		a.skipped(entry.Pair, hold.Reason, 1)
+		return
+	}
+	a.perform(pair, admission, probes.Known(lateness))
+}
+
+// perform carries a run of a configured pair out that has been admitted, and hands on
+// what became of it. lateness is unknown of a run that was not planned.
+func (a *App) perform(pair config.Pair, admission *guard.Admission, lateness probes.Optional[time.Duration]) *probes.Run {
+	key := keyOf(pairOf(pair))
 	progress := &loadgen.Progress{}
 	a.tracker.started(key, progress)
 	identity := a.tracker.identity(key)
-	a.fanout.Publish(probes.Event{Kind: probes.EventRunStarted, At: time.Now(), Pair: identity, Spec: &pair.Spec, Lateness: lateness})
-
+	if late, planned := lateness.Get(); planned {
+		a.fanout.Publish(probes.Event{Kind: probes.EventRunStarted, At: time.Now(), Pair: identity, Spec: &pair.Spec, Lateness: late})
+	}
 	run := a.carryOut(pair, progress, func(model string) {
-		if a.named(entry.Pair.Target, model) {
+		if a.named(key.target, model) {
 			identity.Model = model
 		}
 	}, func(runID string, record *probes.Record) {
 		a.client.answered(time.Now(), pair.Spec.Arrivals, record)
 		a.fanout.Publish(probes.Event{Kind: probes.EventRequestDone, At: time.Now(), Pair: identity, RunID: runID, Spec: &pair.Spec, Record: record})
 	})
+	a.settleUp(admission, run)
 	a.judgeNights(&pair.Spec, run)
 	a.finish(key, run)
 	if run.Changes != nil {
@@ -76,6 +91,7 @@ func (a *App) startRun(entry schedule.Entry, _ time.Time, lateness time.Duration
 	}
 	a.fanout.Publish(probes.Event{Kind: probes.EventRunDone, At: run.End, Pair: identity, RunID: run.ID, Spec: &run.Spec, Run: run})
 	a.logRun(run)
+	return run
 }
 
 // named takes note of the model that a target has named.
@@ -99,7 +115,7 @@ func (a *App) finish(key pairKey, run *probes.Run) {
 		a.tracker.fill(key, a.memory.recent(ctx, key, &spec))
 	}
 	next := a.tracker.outcome(key, run)
-	a.memory.remember(ctx, run, next)
+	a.memory.remember(ctx, run, next, a.spending(run.Target.Name)...)
 	if next != nil {
 		a.tracker.commit(key, next)
 	}

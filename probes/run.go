@@ -125,12 +125,21 @@ type SkipReason string
 const (
 	SkipOverlap    SkipReason = "overlap"     // the pair's previous run was still going
 	SkipTargetBusy SkipReason = "target_busy" // another run was going on the target
+	SkipProberBusy SkipReason = "prober_busy" // the daemon carried out as many runs as it may
+	SkipRetryAfter SkipReason = "retry_after" // the server had asked not to be asked for a while
+	SkipLoadBudget SkipReason = "load_budget" // the target's environment allows no more today, or not so soon
 	SkipPaused     SkipReason = "paused"
 	SkipMissed     SkipReason = "missed" // the daemon was late, asleep or the clock jumped
 )
 
 // SkipReasons is the closed list.
-var SkipReasons = []SkipReason{SkipOverlap, SkipTargetBusy, SkipPaused, SkipMissed}
+var SkipReasons = []SkipReason{SkipOverlap, SkipTargetBusy, SkipProberBusy, SkipRetryAfter, SkipLoadBudget, SkipPaused, SkipMissed}
+
+// Hold is why runs do not start for a target's sake, and until when.
+type Hold struct {
+	Reason SkipReason // SkipRetryAfter or SkipLoadBudget
+	Until  time.Time
+}
 
 // EventKind says what happened.
 type EventKind int
@@ -169,6 +178,7 @@ type PairStatus struct {
 	Active              bool
 	InFlight            int
 	NextStart           time.Time // zero: none planned
+	Held                *Hold     // nil: a run that is due may start
 	LastStart           time.Time // zero: never
 	LastCompletion      time.Time
 	LastSuccess         time.Time

@@ -47,6 +47,9 @@ func (b *builder) comparison(name string, c *comparison) {
 	out.Spec.Probe, out.Spec.Kind, out.Spec.Schedule, out.Spec.StaleAfter = name, probes.Paired, plan, c.StaleAfter
 	out.Spec.Pairs, out.Spec.Margins, out.Spec.Repeats = c.Pairs, marginsOf(c), 1
 	out.Spec.Gate = b.gate(path, c)
+	side := spec
+	side.Repeats = c.Pairs
+	out.ReferenceBudget, out.CandidateBudget = budgetOf(side, environments[0]), budgetOf(side, environments[1])
 	b.cfg.comparisons = append(b.cfg.comparisons, out)
 	if check := b.checks.Comparable; check != nil && b.sound(path) {
 		b.refused(path, path, check(out.Reference, out.Candidate, out.Spec))

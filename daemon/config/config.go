@@ -70,6 +70,17 @@ type Config struct {
 type Pair struct {
 	Target probes.Target // with the pair's time-outs
 	Spec   probes.Spec
+	Budget Budget
+}
+
+// Budget is what the environment of a target lets its runs ask for, and what one of
+// them does.
+type Budget struct {
+	TokensPerDay int     // of all runs on the target; 0 is no limit
+	Tokens       float64 // prompts and answers of one run at most; 0 is not known
+	// Span is how long one run must take at least for the sake of max_rate, whatever its
+	// own arrivals are; 0 without a limit.
+	Span time.Duration
 }
 
 // Comparison is one comparison as it is executed.
@@ -77,6 +88,8 @@ type Comparison struct {
 	Reference, Candidate probes.Target // with the comparison's time-outs
 	// Spec is of the kind paired and has the comparison's name as its probe.
 	Spec probes.Spec
+	// ReferenceBudget and CandidateBudget are of what one comparison asks of each side.
+	ReferenceBudget, CandidateBudget Budget
 }
 
 // Comparisons lists the comparisons, sorted by name.

@@ -215,6 +215,7 @@ environments:
 			Window:           probes.Window{MinSamples: 50, MaxAge: time.Hour}, StaleAfter: 48 * time.Hour, KeepText: true,
 			FlushCache: true, Profile: &probes.Profile{Activities: []string{"CPU", "GPU"}, Steps: 5, StartStep: 2, ByStage: true, Stages: []string{"prefill"}, OutputDir: "/tmp/p", Prefix: "night"},
 		},
+		Budget: Budget{Tokens: (100 + 3 + 8*5) * (2000 + 64)}, // measured, and a warm-up by count and by time
 	}
 	if diff := cmp.Diff([]Pair{want}, c.Pairs(), cmp.AllowUnexported(probes.Optional[float64]{})); diff != "" {
 		t.Errorf("pairs (-want +got):\n%s", diff)

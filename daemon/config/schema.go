@@ -95,8 +95,8 @@ type Environment struct {
 	MaxRate         float64            `yaml:"max_rate" as:"rate" min:">0" doc:"Requests per second; inf is no limit. production: 1; others: no limit."`
 	MaxInputTokens  int                `yaml:"max_input_tokens" min:"1" doc:"Length of a prompt. production: 8k; others: no limit."`
 	MaxOutputTokens int                `yaml:"max_output_tokens" min:"1" doc:"Length of an answer. production: 256; others: no limit."`
-	TokensPerDay    int                `yaml:"tokens_per_day" min:"1" doc:"Prompt and answer tokens of all scheduled probes of a target. production: 5M; others: no limit."`
-	StopWhen        StopWhen           `yaml:"stop_when" doc:"When a run is stopped for the target's sake: the rest of it is not sent, what is in flight is cancelled, and its result is aborted. With any of these limits, an error answer with Retry-After stops a run too. production: both; others: none. Canaries run to their end: they are small, and there to see an outage."`
+	TokensPerDay    int                `yaml:"tokens_per_day" min:"1" doc:"Prompt and answer tokens of all runs on a target in a day of UTC. What the schedules plan is checked when the configuration is loaded. A run that might use more than is left of the day is skipped (load_budget); what runs have really used counts, in store or memory. production: 5M; others: no limit."`
+	StopWhen        StopWhen           `yaml:"stop_when" doc:"When a run is stopped for the target's sake: the rest of it is not sent, what is in flight is cancelled, and its result is aborted. With any of these limits, an error answer with Retry-After stops a run too. production: both; others: none. Canaries run to their end: they are small, and there to see an outage. In every environment an error answer with Retry-After holds the next runs of its target back for as long as it says (they are skipped: retry_after), at most 1h, and those of canaries at most 5m."`
 	Allow           []string           `yaml:"allow" enum:"allow" doc:"Calls that change the server's state. production and staging: none; development: all."`
 }
 

@@ -252,7 +252,7 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 		}
 		p := b.doc.Probes[name]
 		spec = within(spec, env)
-		pair := Pair{Target: out, Spec: spec}
+		pair := Pair{Target: out, Spec: spec, Budget: budgetOf(spec, env)}
 		pair.Target.Timeouts = probes.Timeouts(b.overlay(p.Timeouts, t.Timeouts, path+".timeouts"))
 		b.cfg.pairs = append(b.cfg.pairs, pair)
 		if accepts := b.checks.AcceptsTokenIDs; accepts != nil && spec.Workload.TokenIDs && !accepts(t.Backend) {
@@ -373,7 +373,7 @@ func checkLoad(spec probes.Spec, every time.Duration, env Environment, over func
 			over("%d %s tokens, max_%s_tokens is %d", l.length, l.what, l.what, l.most)
 		}
 	}
-	return tokensPerDay(spec, every, float64(in+out), env, over)
+	return tokensPerDay(spec, every, env, over)
 }
 
 func plural(n int, what string) string {
@@ -391,32 +391,62 @@ func questions(spec probes.Spec) int {
 	return 1
 }
 
-// tokensPerDay is the most that the schedule asks for in a day; a cron
-// expression counts once, since its hours are not read here.
-func tokensPerDay(spec probes.Spec, every time.Duration, perRequest float64, env Environment, over func(string, ...any)) float64 {
-	if env.TokensPerDay == 0 || every == 0 {
-		return 0
+// budgetOf is what one run asks for, beside what its environment allows.
+func budgetOf(spec probes.Spec, env Environment) Budget {
+	out := Budget{TokensPerDay: env.TokensPerDay}
+	requests, bounded := runRequests(spec)
+	if !bounded {
+		return out
+	}
+	out.Tokens = requests * tokensPerRequest(spec)
+	if env.MaxRate > 0 {
+		out.Span = time.Duration(requests / env.MaxRate * float64(time.Second))
+	}
+	return out
+}
+
+// tokensPerRequest is the most that a prompt and its answer have, as far as it is known.
+func tokensPerRequest(spec probes.Spec) float64 {
+	in, out := lengths(spec.Workload)
+	return float64(in + max(out, spec.Expect.MaxTokens))
+}
+
+// runRequests is the most that one run sends, warm-up and questions included; false
+// when nothing bounds it.
+func runRequests(spec probes.Spec) (requests float64, bounded bool) {
+	if spec.Kind == probes.Sweep {
+		requests, bounded = sweepRequests(spec)
+		return math.Ceil(requests), bounded
 	}
 	rate, known := spec.Arrivals.Rate, spec.Arrivals.Rate > 0 && !math.IsInf(spec.Arrivals.Rate, 1)
-	if spec.Kind == probes.Sweep {
-		requests, bounded := sweepRequests(spec)
-		if !bounded || perRequest == 0 {
-			over("its tokens are not bounded, tokens_per_day is %d: set num_prompts, warmup.requests, lengths, and rates or max_steps", env.TokensPerDay)
-			return 0
-		}
-		return math.Ceil(requests) * perRequest * max(1, float64(day)/float64(every))
+	if !known && (spec.Requests == 0 || spec.Warmup.Duration > 0) {
+		return 0, false
 	}
 	repeats := float64(max(1, spec.Repeats))
-	requests := float64(spec.MostRequests()+questions(spec)) + repeats*float64(spec.Warmup.Requests)
+	requests = float64(spec.MostRequests()+questions(spec)) + repeats*float64(spec.Warmup.Requests)
 	if spec.Requests == 0 {
 		requests += repeats * rate * spec.Duration.Seconds()
 	}
 	if spec.Warmup.Duration > 0 {
 		requests += repeats * rate * spec.Warmup.Duration.Seconds()
 	}
-	if perRequest == 0 || !known && (spec.Requests == 0 || spec.Warmup.Duration > 0) {
-		over("its tokens are not bounded, tokens_per_day is %d: set num_prompts, warmup.requests and lengths", env.TokensPerDay)
+	return math.Ceil(requests), true
+}
+
+// tokensPerDay is the most that the schedule asks for in a day; a cron
+// expression counts once, since its hours are not read here.
+func tokensPerDay(spec probes.Spec, every time.Duration, env Environment, over func(string, ...any)) float64 {
+	if env.TokensPerDay == 0 || every == 0 {
 		return 0
 	}
-	return math.Ceil(requests) * perRequest * max(1, float64(day)/float64(every))
+	requests, bounded := runRequests(spec)
+	if perRequest := tokensPerRequest(spec); bounded && perRequest > 0 {
+		return requests * perRequest * max(1, float64(day)/float64(every))
+	}
+	missing := "num_prompts, warmup.requests and lengths"
+	if spec.Kind == probes.Sweep {
+		missing = "num_prompts, warmup.requests, lengths, and rates or max_steps"
+	}
+	over("its tokens are not bounded, tokens_per_day is %d: set %s", env.TokensPerDay, missing)
+	return 0
 }

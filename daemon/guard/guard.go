@@ -1,4 +1,5 @@
-// Package guard decides when a run must stop for its target's sake.
+// Package guard decides when a run may begin and when it must stop, for its target's
+// sake.
 //
 // The story of the data:
 //
@@ -9,6 +10,9 @@
 //  3. What it is told decides, and nothing else: no clock, no dice. Once a limit is
 //     passed the run is stopped, with a [Stop] that names limit and value. Requests
 //     that are due are then not sent, and those in flight are cancelled.
+//  4. Before that, a [Gate] has let it begin: the server has not asked to be left alone
+//     (Retry-After), and the tokens that the environment allows in a day are not used up.
+//     When it has ended, the Gate is told what it used and what was answered.
 package guard
 
 import (

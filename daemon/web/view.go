@@ -113,6 +113,8 @@ func newRow(p *probes.PairStatus, now time.Time) row {
 		r.NextRun = "paused"
 	case p.Active:
 		r.NextRun = "running"
+	case p.Held != nil:
+		r.NextRun = heldText(p.Held, now)
 	case !p.NextStart.IsZero():
 		r.NextRun = "in " + span(p.NextStart.Sub(now))
 	}
@@ -138,6 +140,15 @@ func newRow(p *probes.PairStatus, now time.Time) row {
 		r.Reasons = reasons(p.Last)
 	}
 	return r
+}
+
+// heldText says how long runs do not start, and for whose sake.
+func heldText(h *probes.Hold, now time.Time) string {
+	why := "token budget of the day"
+	if h.Reason == probes.SkipRetryAfter {
+		why = "the server's Retry-After"
+	}
+	return fmt.Sprintf("held for %s: %s", span(h.Until.Sub(now)), why)
 }
 
 func fillResult(r *row, res *probes.Result) {
@@ -256,11 +267,18 @@ type pairJSON struct {
 	Active      bool                                   `json:"active"`
 	Paused      bool                                   `json:"paused"`
 	NextStart   *time.Time                             `json:"next_start"`
+	Held        *heldJSON                              `json:"held,omitempty"`
 	LastRun     *runJSON                               `json:"last_run"`
 	Result      *resultJSON                            `json:"result"`
 	Latency     map[probes.Signal]*probes.Distribution `json:"latency_seconds,omitempty"`
 	Changes     []changeJSON                           `json:"changes,omitempty"`
 	Peers       []probes.Reason                        `json:"peers,omitempty"`
+}
+
+// heldJSON is why runs do not start, and until when.
+type heldJSON struct {
+	Reason probes.SkipReason `json:"reason"`
+	Until  time.Time         `json:"until"`
 }
 
 type runJSON struct {
@@ -312,6 +330,9 @@ func newPairsJSON(pairs []probes.PairStatus) []pairJSON {
 		}
 		if !p.NextStart.IsZero() {
 			j.NextStart = &p.NextStart
+		}
+		if h := p.Held; h != nil {
+			j.Held = &heldJSON{h.Reason, h.Until}
 		}
 		if r := p.Last; r != nil {
 			j.LastRun = newRunJSON(r)

@@ -89,7 +89,7 @@ var labels = []Label{
 	}},
 	{LabelResult, "Of runs: how they ended. Of SLO events: whether the promise was kept.",
 		[]string{"success", "failed", "invalid", "aborted", ResultGood, ResultBad}},
-	{LabelReason, "Why a scheduled run did not start.", []string{"overlap", "target_busy", "paused", "missed"}},
+	{LabelReason, "Why a run did not start.", []string{"overlap", "target_busy", "prober_busy", "retry_after", "load_budget", "paused", "missed"}},
 	{LabelPhase, "Phase of setting up a new connection.", []string{"dns", "connect", "tls"}},
 	{LabelSignal, "Latency series: from sent, or from due (what a user of an open system feels).",
 		[]string{"ttft", "ttft_from_due", "tpot", "itl", "chunk_gap", "e2e", "e2e_from_due", "ttft_first", "ttft_second"}},

@@ -888,7 +888,7 @@ func TestCatalogKnowsTheVocabulary(t *testing.T) {
 			}
 		}
 	}
-	if len(probes.Outcomes) != outcomeCount || len(probes.RunResults) != 4 || len(probes.SkipReasons) != 4 {
+	if len(probes.Outcomes) != outcomeCount || len(probes.RunResults) != 4 || len(probes.SkipReasons) != skipCount {
 		t.Errorf("the vocabulary has %d outcomes, %d results, %d reasons; the arrays of pairSeries have other lengths",
 			len(probes.Outcomes), len(probes.RunResults), len(probes.SkipReasons))
 	}

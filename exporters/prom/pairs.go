@@ -26,9 +26,12 @@ type life struct {
 
 func (l *life) times() *life { return l }
 
-// outcomeCount is the length of probes.Outcomes, which an array needs as a constant;
-// a test compares the two.
-const outcomeCount = 16
+// outcomeCount and skipCount are the lengths of probes.Outcomes and probes.SkipReasons,
+// which arrays need as constants; a test compares them.
+const (
+	outcomeCount = 16
+	skipCount    = 7
+)
 
 // pairSeries are the sums of one pair.
 type pairSeries struct {
@@ -41,8 +44,8 @@ type pairSeries struct {
 	ttft, tpot, itl, gap, e2e, speed histogram
 	outcomes                         [outcomeCount]uint64 // in the order of probes.Outcomes
 	warmup, input, cached, output    uint64
-	runs                             [4]uint64 // in the order of probes.RunResults
-	skips                            [4]uint64 // in the order of probes.SkipReasons
+	runs                             [4]uint64         // in the order of probes.RunResults
+	skips                            [skipCount]uint64 // in the order of probes.SkipReasons
 	slos                             []sloSeries
 	scratch                          []float64
 }
@@ -164,7 +167,7 @@ func (e *Exporter) dropRenamed() {
 func (s *pairSeries) counted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.outcomes != [outcomeCount]uint64{} || s.runs != [4]uint64{} || s.skips != [4]uint64{} || s.warmup != 0
+	return s.outcomes != [outcomeCount]uint64{} || s.runs != [4]uint64{} || s.skips != [skipCount]uint64{} || s.warmup != 0
 }
 
 func (s *targetSeries) counted() bool {

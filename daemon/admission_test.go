@@ -1,0 +1,194 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/inferbeat/inferbeat/exporters/catalog"
+	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/fakellm"
+)
+
+// bubble is a whole daemon in virtual time. Its page is asked without a socket, which
+// would hold the clock still.
+type bubble struct {
+	*App
+	t     *testing.T
+	file  string
+	began time.Time
+	stop  func()
+}
+
+// inBubble starts one at a full hour of 2000-01-01, when virtual time begins.
+func inBubble(t *testing.T, text string, dial func(context.Context, string, string) (net.Conn, error)) *bubble {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "inferbeat.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	app, err := New(Options{
+		ConfigFiles: []string{file}, Version: "test", Dial: dial, LogTo: t.Output(),
+		Overrides: map[string]any{"web.listen_address": "127.0.0.1:0"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := app.listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	app.listener, _ = fakellm.NewPipeListener()
+	app.reference.Listener, app.reference.Dial = fakellm.NewPipeListener()
+	b := &bubble{App: app, t: t, file: file, began: time.Now()}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- app.Run(ctx) }()
+	b.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the daemon ended with: %v", err)
+		}
+	}
+	synctest.Wait()
+	return b
+}
+
+// at sleeps until so long after the start, and until everything due then is done.
+func (b *bubble) at(after time.Duration) {
+	time.Sleep(time.Until(b.began.Add(after)))
+	synctest.Wait()
+}
+
+func (b *bubble) get(path string, header ...string) *httptest.ResponseRecorder {
+	b.t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	b.server.Handler.ServeHTTP(w, r)
+	return w
+}
+
+// wantSeries checks lines of /metrics, each "name{labels} value" with the labels of one
+// pair left out.
+func (b *bubble) wantSeries(when string, want ...string) {
+	b.t.Helper()
+	page := b.get("/metrics").Body.String()
+	for _, line := range want {
+		if !strings.Contains("\n"+page, "\n"+line+"\n") {
+			name, _, _ := strings.Cut(line, "{")
+			var got []string
+			for have := range strings.Lines(page) {
+				if strings.HasPrefix(have, name+"{") || strings.HasPrefix(have, name+" ") {
+					got = append(got, have)
+				}
+			}
+			b.t.Errorf("%s: want %s, have\n%s", when, line, strings.Join(got, ""))
+		}
+	}
+}
+
+// canaryOn is a series of the probe canary on target t.
+func canaryOn(name, value string, labels ...string) string {
+	all := append(labels, `model="m"`, `pool="t"`, `probe="canary"`, `target="t"`, `target_env="production"`)
+	slices.Sort(all)
+	return fmt.Sprintf("%s{%s} %s", name, strings.Join(all, ","), value)
+}
+
+func skips(reason probes.SkipReason, n string) string {
+	return canaryOn(catalog.RunSkips, n, `reason="`+string(reason)+`"`)
+}
+
+func runs(result probes.RunResult, n string) string {
+	return canaryOn(catalog.Runs, n, `result="`+string(result)+`"`)
+}
+
+// oneTarget is a target in production with a canary every 10 s.
+const oneTarget = `
+workloads: {short: {input_tokens: 16, output_tokens: 4, tokenizer: approx}}
+probes: {canary: {kind: canary, every: 10s, workload: short}}
+targets: [{name: t, environment: production, backend: vllm, url: "http://10.0.0.1:8000", model: m, probes: [canary]}]
+`
+
+// A server that asks to be left alone for 25 s is not asked by the canary's next two
+// starts, which the page and the metrics say; a reload does not forget it.
+func TestRetryAfterOutlivesTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers, dial := fleetOf(t, fakellm.VLLM)
+		b := inBubble(t, oneTarget, dial)
+		defer b.stop()
+		first := b.Pairs()[0].NextStart.Sub(b.began)
+		b.at(first + 9*time.Second)
+		b.wantSeries("after the first run", runs(probes.RunSuccess, "1"), skips(probes.SkipRetryAfter, "0"))
+		if err := servers["10.0.0.1:8000"].engine.SetFaults(fakellm.Fault{Kind: fakellm.TooManyRequests, Delay: 25 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		b.at(first + 11*time.Second)
+		if err := servers["10.0.0.1:8000"].engine.SetFaults(); err != nil {
+			t.Fatal(err)
+		}
+		held := b.Pairs()[0].Held
+		if held == nil || held.Reason != probes.SkipRetryAfter || !held.Until.Equal(b.began.Add(first+35*time.Second)) {
+			t.Fatalf("held = %+v, want by retry_after until 25 s after the answer at %v", held, first+10*time.Second)
+		}
+		if page := b.get("/").Body.String(); !strings.Contains(page, "held for 24 s: the server&#39;s Retry-After") {
+			t.Errorf("the page does not say that runs are held:\n%s", page)
+		}
+		var pairs []struct {
+			Held struct {
+				Reason string    `json:"reason"`
+				Until  time.Time `json:"until"`
+			} `json:"held"`
+		}
+		if err := json.Unmarshal(b.get("/api/v1/pairs").Body.Bytes(), &pairs); err != nil || len(pairs) != 1 || pairs[0].Held.Reason != "retry_after" || !pairs[0].Held.Until.Equal(held.Until) {
+			t.Errorf("the API says %+v, %v, want retry_after until %v", pairs, err, held.Until)
+		}
+		if err := b.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.at(first + 39*time.Second)
+		b.wantSeries("while held", runs(probes.RunSuccess, "1"), runs(probes.RunFailed, "1"), skips(probes.SkipRetryAfter, "2"),
+			canaryOn(catalog.Requests, "1", `outcome="error"`))
+		b.at(first + 49*time.Second)
+		b.wantSeries("afterwards", runs(probes.RunSuccess, "2"), runs(probes.RunFailed, "1"), skips(probes.SkipRetryAfter, "2"))
+		if held := b.Pairs()[0].Held; held != nil {
+			t.Errorf("held by %+v after its end", held)
+		}
+	})
+}
+
+// When the tokens of the day are used up runs are skipped, and a restart does not forget
+// what was used.
+func TestTokensOfTheDayAreUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, dial := fleetOf(t, fakellm.VLLM)
+		// Asked of a cron schedule, the plan counts one run a day.
+		text := strings.NewReplacer("every: 10s", `schedule: "* * * * *"`).Replace(oneTarget) +
+			fmt.Sprintf("environments: {production: {tokens_per_day: 70}}\nstorage: {path: %q}\n", t.TempDir())
+		b := inBubble(t, text, dial)
+		b.at(4*time.Minute + time.Second)
+		b.wantSeries("after four minutes", runs(probes.RunSuccess, "3"), skips(probes.SkipLoadBudget, "1"))
+		if held := b.Pairs()[0].Held; held == nil || held.Reason != probes.SkipLoadBudget || !held.Until.Equal(b.began.Add(24*time.Hour)) {
+			t.Errorf("held = %+v, want by load_budget until midnight", held)
+		}
+		if page := b.get("/").Body.String(); !strings.Contains(page, "held for 23 h: token budget of the day") {
+			t.Errorf("the page does not say that runs are held:\n%s", page)
+		}
+		b.stop()
+		b = inBubble(t, text, dial)
+		defer b.stop()
+		b.at(2 * time.Minute)
+		b.wantSeries("after a restart", runs(probes.RunSuccess, "0"), skips(probes.SkipLoadBudget, "2"))
+	})
+}
