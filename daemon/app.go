@@ -74,6 +74,7 @@ type App struct {
 	nights    nights
 	traffic   *trafficMeter
 	gate      guard.Gate
+	pulls     pulls
 
 	reloading sync.Mutex // one reload at a time
 	state     sync.Mutex
@@ -282,7 +283,11 @@ func (a *App) handler() http.Handler {
 	if a.current().Web.EnableLifecycle {
 		orders = web.Orders{Reload: a.Reload, Pause: a.Pause}
 	}
-	options := web.Options{Source: a, Metrics: a.prom.Handler(), Orders: orders, Refresh: a.options.PageRefresh, Runs: a.memory.runs(), Runbooks: alerts.Alerts(), Runbook: alerts.Runbook}
+	var probe http.Handler
+	if a.current().Web.EnableProbe {
+		probe = http.HandlerFunc(a.answerProbe)
+	}
+	options := web.Options{Source: a, Metrics: a.prom.Handler(), Orders: orders, Probe: probe, Refresh: a.options.PageRefresh, Runs: a.memory.runs(), Runbooks: alerts.Alerts(), Runbook: alerts.Runbook}
 	if a.embedded != nil {
 		options.Alerts, options.Queries, options.QueryRoutes = a.webAlerts, a.embedded.Handler(), embedded.Routes
 	}

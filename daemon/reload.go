@@ -118,6 +118,7 @@ func (a *App) apply(c *config.Config) error {
 	a.memory.register(context.Background(), a.tracker.unregistered(remembered))
 	a.comparisons.replace(c.Comparisons(), intervals, compareds)
 	a.scheduler.Replace(append(entries, compared...))
+	a.scheduler.SetLimit(c.MaxConcurrentRuns)
 	a.runner.forget(inUse(byKey, c.Comparisons()))
 	a.traffic.replace(c.Targets(), time.Now())
 	var level slog.Level
@@ -191,7 +192,7 @@ func (a *App) daemonState() prom.DaemonState {
 	}
 	s := prom.DaemonState{
 		ConfigSHA256: c.SHA256(), ReloadOK: reloadOK, ReloadedAt: reloaded, Targets: targets, TargetStates: active,
-		SchedulerTick: a.scheduler.LastTick(), Panics: panics, LogMessages: a.logCount.totals(), SelfTest: a.selfTest(),
+		SchedulerTick: a.scheduler.LastTick(), RunsWaiting: a.scheduler.Waiting(), Panics: panics, LogMessages: a.logCount.totals(), SelfTest: a.selfTest(),
 		Client: a.client.state(time.Now()), ServerRequests: a.traffic.rates(time.Now()), Store: a.memory.storeState(),
 		Budgets: a.memory.budgets.remaining(a.tracker.snapshot(nil), time.Now()),
 	}

@@ -57,7 +57,7 @@ func sortedKeys[M ~map[string]V, V any](m M) []string { return slices.Sorted(map
 func (b *builder) daemon() {
 	d, c := b.doc, b.cfg
 	c.Web, c.Log, c.Metrics, c.Results, c.Storage = d.Web, d.Log, d.Metrics, d.Results, d.Storage
-	c.ShutdownGrace, c.Pause = d.ShutdownGrace, d.Pause
+	c.ShutdownGrace, c.Pause, c.MaxConcurrentRuns = d.ShutdownGrace, d.Pause, d.MaxConcurrentRuns
 	c.FalseAlarms = d.Regression.FalseAlarms
 	if err := checkListenAddress(d.Web.ListenAddress); err != nil {
 		b.report("web.listen_address", "%v", err)

@@ -51,6 +51,8 @@ type Config struct {
 	Embedded      Embedded
 	ShutdownGrace time.Duration
 	Pause         bool
+	// MaxConcurrentRuns is how many go on at once, of all targets together.
+	MaxConcurrentRuns int
 	// FalseAlarms is the yearly budget of all series together; 0 is none.
 	FalseAlarms float64
 	// Environments holds production, staging, development and the user's own,

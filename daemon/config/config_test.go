@@ -68,8 +68,8 @@ func TestDefault(t *testing.T) {
 	if got, want := c.Log, (Log{Level: "info", Format: "logfmt"}); got != want {
 		t.Errorf("log: got %+v, want %+v", got, want)
 	}
-	if c.ShutdownGrace != 30*time.Second || c.Pause || len(c.Pairs()) != 0 {
-		t.Errorf("got grace %s, pause %v, %d pairs, want 30s, false, 0", c.ShutdownGrace, c.Pause, len(c.Pairs()))
+	if c.ShutdownGrace != 30*time.Second || c.Pause || c.MaxConcurrentRuns != 500 || len(c.Pairs()) != 0 {
+		t.Errorf("got grace %s, pause %v, %d runs at once, %d pairs, want 30s, false, 500, 0", c.ShutdownGrace, c.Pause, c.MaxConcurrentRuns, len(c.Pairs()))
 	}
 	production := Environment{
 		Class: probes.Production, Kinds: []string{"canary"}, MaxInFlight: 1, MaxRate: 1,

@@ -22,20 +22,21 @@ import (
 
 // document is a whole file.
 type document struct {
-	Web           Web                    `yaml:"web" doc:"The page, the API and /metrics."`
-	Log           Log                    `yaml:"log" doc:"The daemon's own log."`
-	Metrics       Metrics                `yaml:"metrics" doc:"What is exported to Prometheus."`
-	Results       Results                `yaml:"results" doc:"The results file."`
-	Storage       Storage                `yaml:"storage" doc:"The store: runs, their requests and everything that a restart must not forget, in one SQLite file."`
-	ShutdownGrace time.Duration          `yaml:"shutdown_grace" default:"30s" doc:"How long running probes may take to end after SIGTERM before their requests are cut."`
-	Pause         bool                   `yaml:"pause" default:"false" doc:"Start no run at all."`
-	Environments  map[string]Environment `yaml:"environments" doc:"Safety limits by environment. production, staging and development exist always; any other name needs a class. A limit that is not written is the one of the class. Limits hold for each target of the environment."`
-	Workloads     map[string]workload    `yaml:"workloads" doc:"What is asked, by name."`
-	Probes        map[string]probe       `yaml:"probes" doc:"When and how it is asked, and what is promised, by name."`
-	Embedded      Embedded               `yaml:"embedded" doc:"The Prometheus inside the daemon."`
-	Regression    fleet                  `yaml:"regression" doc:"Judgement over nights, of all probes together."`
-	Targets       named[target]          `yaml:"targets" doc:"The replicas that are probed: a list, merged by name."`
-	Comparisons   named[comparison]      `yaml:"comparisons" doc:"Pairs of targets that are laid side by side: a list, merged by name. Both get the same prompts at the same times, in turns (A B, B A, ...), and no other probe while that lasts, unless it has allow_parallel."`
+	Web               Web                    `yaml:"web" doc:"The page, the API and /metrics."`
+	Log               Log                    `yaml:"log" doc:"The daemon's own log."`
+	Metrics           Metrics                `yaml:"metrics" doc:"What is exported to Prometheus."`
+	Results           Results                `yaml:"results" doc:"The results file."`
+	Storage           Storage                `yaml:"storage" doc:"The store: runs, their requests and everything that a restart must not forget, in one SQLite file."`
+	ShutdownGrace     time.Duration          `yaml:"shutdown_grace" default:"30s" doc:"How long running probes may take to end after SIGTERM before their requests are cut."`
+	Pause             bool                   `yaml:"pause" default:"false" doc:"Start no run at all."`
+	MaxConcurrentRuns int                    `yaml:"max_concurrent_runs" default:"500" min:"1" doc:"Runs that go on at once, of all targets together. More that are due wait in the order in which they were due (inferbeat_scheduler_queue_jobs), and are skipped when they are due again (prober_busy)."`
+	Environments      map[string]Environment `yaml:"environments" doc:"Safety limits by environment. production, staging and development exist always; any other name needs a class. A limit that is not written is the one of the class. Limits hold for each target of the environment."`
+	Workloads         map[string]workload    `yaml:"workloads" doc:"What is asked, by name."`
+	Probes            map[string]probe       `yaml:"probes" doc:"When and how it is asked, and what is promised, by name."`
+	Embedded          Embedded               `yaml:"embedded" doc:"The Prometheus inside the daemon."`
+	Regression        fleet                  `yaml:"regression" doc:"Judgement over nights, of all probes together."`
+	Targets           named[target]          `yaml:"targets" doc:"The replicas that are probed: a list, merged by name."`
+	Comparisons       named[comparison]      `yaml:"comparisons" doc:"Pairs of targets that are laid side by side: a list, merged by name. Both get the same prompts at the same times, in turns (A B, B A, ...), and no other probe while that lasts, unless it has allow_parallel."`
 }
 
 // named is a list in the file whose entries have a name, by which they merge.
@@ -54,6 +55,7 @@ type Web struct {
 	ListenAddress   string `yaml:"listen_address" default:"127.0.0.1:9799" doc:"host:port to listen on; an IPv6 host in brackets."`
 	ConfigFile      string `yaml:"config_file" as:"path" doc:"TLS and authentication, in the format of the Prometheus exporter toolkit."`
 	EnableLifecycle bool   `yaml:"enable_lifecycle" default:"false" doc:"Allow POST /-/reload, /-/pause and /-/resume. SIGHUP reloads always."`
+	EnableProbe     bool   `yaml:"enable_probe" default:"false" doc:"Answer GET /probe?target=T&probe=P, for targets and probes of this file: run the probe on the target now, within all its limits, and answer with the metrics of that run. Whoever may read the page may then cause that load."`
 	ExternalURL     string `yaml:"external_url" as:"url" doc:"Where users reach the page, when that is not the listen address."`
 }
 

@@ -22,8 +22,12 @@ func wantHold(t *testing.T, what string, got, want *probes.Hold) {
 	}
 }
 
-func quietUntil(at time.Time) *probes.Hold { return &probes.Hold{Reason: probes.SkipRetryAfter, Until: at} }
-func spentUntil(at time.Time) *probes.Hold { return &probes.Hold{Reason: probes.SkipLoadBudget, Until: at} }
+func quietUntil(at time.Time) *probes.Hold {
+	return &probes.Hold{Reason: probes.SkipRetryAfter, Until: at}
+}
+func spentUntil(at time.Time) *probes.Hold {
+	return &probes.Hold{Reason: probes.SkipLoadBudget, Until: at}
+}
 
 // A server that wants to be left alone is, but not for a year, and its canary goes on
 // seeing it.

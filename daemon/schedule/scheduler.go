@@ -7,11 +7,13 @@
 //     loop wakes for the next due time, at least once a second.
 //  3. What is due starts in a goroutine of its own, or is skipped with a reason:
 //     the pair's earlier run still goes (overlap), another run held the target until
-//     the pair was due again (target_busy), everything is paused (paused), or the
+//     the pair was due again (target_busy), so many runs went on at once
+//     (prober_busy), everything is paused (paused), or the
 //     loop could not be there in time (missed). A comparison needs two targets, and
 //     waits until both are free; it keeps none for itself while it waits.
 //  4. When a run ends, by returning or by a panic, the earliest due entry that
-//     waits for the target starts.
+//     waits for the target starts. A run that no plan asks for waits among them
+//     ([Scheduler.Acquire]).
 //
 // Due times are wall times, because people plan by the clock on the wall. That
 // clock may step: forward, at most one run is made up for and the others count as
@@ -98,6 +100,8 @@ type Scheduler struct {
 
 	mu       sync.Mutex
 	paused   bool
+	stopped  bool // Run has ended
+	most     int  // runs at once; 0 is no bound
 	items    map[identity]*item
 	queue    queue             // items with a plan, by due time
 	waiting  []*item           // due, but not started yet
@@ -115,9 +119,24 @@ type item struct {
 	// due is the start that the item waits for, when waiting.
 	due     time.Time
 	waiting bool
+	// why is what kept it from starting when it was last tried; it may have gone since.
+	why probes.SkipReason
 	// fired is when a start last became due, as real time since the scheduler
 	// began.
 	fired probes.Optional[time.Duration]
+	// asked is nil for an item with a plan.
+	asked *asked
+}
+
+// asked is somebody who waits for a run that is not planned.
+type asked struct {
+	over    chan struct{} // closed when it is decided
+	refused probes.SkipReason
+}
+
+func (a *asked) refuse(reason probes.SkipReason) {
+	a.refused = reason
+	close(a.over)
 }
 
 type skip struct {
@@ -153,6 +172,7 @@ func (s *Scheduler) now() time.Time { return s.options.Now().Round(0) }
 // returned; ending runs early is up to Start.
 func (s *Scheduler) Run(ctx context.Context) {
 	defer s.runs.Wait()
+	defer s.stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -215,7 +235,7 @@ func (s *Scheduler) due(it *item, now time.Time) {
 	it.fired = probes.Known(time.Since(s.began))
 	if it.waiting {
 		s.stopWaiting(it)
-		s.skip(it, probes.SkipTargetBusy, 1)
+		s.skip(it, it.why, 1)
 	}
 	switch {
 	case s.paused:
@@ -235,7 +255,8 @@ func (s *Scheduler) dispatch(now time.Time) {
 	})
 	s.waiting = slices.DeleteFunc(s.waiting, func(it *item) bool {
 		id := it.entry.identity()
-		if s.running[id] || !it.entry.Plan.source.AllowParallel && s.anyBusy(it.entry.targets()) {
+		if why := s.waitsFor(it); why != "" {
+			it.why = why
 			return false
 		}
 		it.waiting = false
@@ -243,10 +264,28 @@ func (s *Scheduler) dispatch(now time.Time) {
 		for _, target := range it.entry.targets() {
 			s.busy[target]++
 		}
+		if it.asked != nil {
+			s.runs.Add(1) // here, where Run cannot be waiting for the runs yet
+			close(it.asked.over)
+			return true
+		}
 		entry, due, lateness := it.entry, it.due, max(0, now.Sub(it.due))
 		s.launches = append(s.launches, func() { s.start(entry, due, lateness) })
 		return true
 	})
+}
+
+// waitsFor is what keeps an item from starting; empty for nothing.
+func (s *Scheduler) waitsFor(it *item) probes.SkipReason {
+	switch {
+	case s.running[it.entry.identity()]:
+		return probes.SkipOverlap
+	case !it.entry.Plan.source.AllowParallel && s.anyBusy(it.entry.targets()):
+		return probes.SkipTargetBusy
+	case s.most > 0 && len(s.running) >= s.most:
+		return probes.SkipProberBusy
+	}
+	return ""
 }
 
 func (s *Scheduler) anyBusy(targets []string) bool {
@@ -333,7 +372,7 @@ func (s *Scheduler) Replace(entries []Entry) {
 		if was := old[e.identity()]; was != nil {
 			it.fired = was.fired
 			if was.entry.Plan.source == e.Plan.source && was.entry.NoSpread == e.NoSpread && was.entry.Also == e.Also {
-				it.next, it.due, it.waiting = was.next, was.due, was.waiting
+				it.next, it.due, it.waiting, it.why = was.next, was.due, was.waiting, was.why
 			}
 		}
 		if it.next.IsZero() {
@@ -341,7 +380,7 @@ func (s *Scheduler) Replace(entries []Entry) {
 		}
 		s.items[e.identity()] = it
 	}
-	s.waiting = nil
+	s.waiting = slices.DeleteFunc(s.waiting, func(it *item) bool { return it.asked == nil })
 	for _, it := range s.items {
 		if it.waiting {
 			s.waiting = append(s.waiting, it)
@@ -362,6 +401,10 @@ func (s *Scheduler) Pause(paused bool) {
 	if paused {
 		for _, it := range s.waiting {
 			it.waiting = false
+			if it.asked != nil {
+				it.asked.refuse(probes.SkipPaused)
+				continue
+			}
 			s.skip(it, probes.SkipPaused, 1)
 		}
 		s.waiting = nil

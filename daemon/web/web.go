@@ -47,6 +47,8 @@ type Options struct {
 	Source  Source
 	Metrics http.Handler
 	Orders  Orders
+	// Probe answers GET /probe; nil when that is off.
+	Probe http.Handler
 	// Alerts are those of the embedded Prometheus; nil when there is none.
 	Alerts func() []Alert
 	// Queries answers QueryRoutes, Prometheus's query API; nil when there is none.
@@ -67,7 +69,7 @@ var files embed.FS
 
 var page = template.Must(template.ParseFS(files, "page.html"))
 
-// Handler serves /, /metrics, /api/v1/pairs, /api/v1/comparisons, /api/v1/runs, /ui/, /runbooks, /-/healthy, /-/ready
+// Handler serves /, /metrics, /probe, /api/v1/pairs, /api/v1/comparisons, /api/v1/runs, /ui/, /runbooks, /-/healthy, /-/ready
 // and the orders.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
@@ -86,6 +88,7 @@ func Handler(o Options) http.Handler {
 		_, _ = out.WriteTo(w)
 	})
 	mux.Handle("GET /metrics", o.Metrics)
+	mux.HandleFunc("/probe", probeNow(o.Probe))
 	for _, pattern := range o.QueryRoutes {
 		mux.Handle(pattern, o.Queries)
 	}
@@ -127,9 +130,7 @@ func handleOrders(mux *http.ServeMux, orders Orders) {
 				http.Error(w, off, http.StatusForbidden)
 				return
 			}
-			// A page of another site may send a form here with the user's
-			// credentials; browsers say so in this header.
-			if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+			if fromElsewhere(r) {
 				http.Error(w, "orders are not taken from another site", http.StatusForbidden)
 				return
 			}
@@ -152,6 +153,30 @@ func handleOrders(mux *http.ServeMux, orders Orders) {
 		orders.Pause(false)
 		return "probing goes on", nil
 	})
+}
+
+// probeNow lets what causes load through when it is on, and asked for on purpose.
+func probeNow(handler http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case handler == nil:
+			http.Error(w, "probing on request is off; set web.enable_probe: true in the configuration", http.StatusForbidden)
+		case r.Method != http.MethodGet:
+			w.Header().Set("Allow", http.MethodGet)
+			http.Error(w, "only GET runs a probe", http.StatusMethodNotAllowed)
+		case fromElsewhere(r):
+			http.Error(w, "probes are not run for another site", http.StatusForbidden)
+		default:
+			handler.ServeHTTP(w, r)
+		}
+	}
+}
+
+// fromElsewhere reports a request that a page of another site has a browser send, with
+// the user's credentials; browsers say so in this header.
+func fromElsewhere(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
 }
 
 func secure(h http.Header, contentType string) {

@@ -114,6 +114,35 @@ func TestHealthAndReadiness(t *testing.T) {
 	}
 }
 
+// Only a GET on purpose runs a probe: no link checker's HEAD, no picture on a page of
+// another site.
+func TestProbeIsAskedForOnPurpose(t *testing.T) {
+	ran := 0
+	on := Handler(Options{Source: fixedSource{}, Metrics: http.NotFoundHandler(), Probe: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ })})
+	for _, c := range []struct {
+		name, method string
+		header       []string
+		want         int
+	}{
+		{"scrape", "GET", nil, 200},
+		{"typed into a browser", "GET", []string{"Sec-Fetch-Site", "none"}, 200},
+		{"another site", "GET", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"head", "HEAD", nil, 405},
+		{"post", "POST", nil, 405},
+	} {
+		if code, _ := get(t, on, c.method, "/probe?target=t&probe=p", c.header...); code != c.want {
+			t.Errorf("%s: status %d, want %d", c.name, code, c.want)
+		}
+	}
+	if ran != 2 {
+		t.Errorf("%d probes were run, want 2", ran)
+	}
+	off := Handler(Options{Source: fixedSource{}, Metrics: http.NotFoundHandler()})
+	if code, body := get(t, off, "GET", "/probe?target=t&probe=p"); code != 403 || !strings.Contains(body, "web.enable_probe") {
+		t.Errorf("while off: %d %q, want 403 naming the setting", code, body)
+	}
+}
+
 func TestOrders(t *testing.T) {
 	var paused []bool
 	reload := errors.New("line 3: bad")

@@ -54,6 +54,7 @@ const (
 	OnTimer    Updated = "timer"
 	OnStart    Updated = "start" // process start
 	OnSchedule Updated = "tick"  // the scheduler looked at its queue
+	OnPull     Updated = "/probe"
 )
 
 // Staleness says when a series goes away.
@@ -70,6 +71,8 @@ const (
 	// WithComparison series are gone at the first scrape after the comparison was
 	// removed; those of a result also stale_after after the last one.
 	WithComparison Staleness = "comparison"
+	// InAnswer series are in the answer to one GET /probe alone, and never on /metrics.
+	InAnswer Staleness = "answer"
 	// WithProcess series live as long as the process.
 	WithProcess Staleness = "process"
 )

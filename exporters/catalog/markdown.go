@@ -12,7 +12,7 @@ func Markdown() string {
 
 # Metrics
 
-Every series of the prefix ` + "`inferbeat_`" + ` that /metrics can show. Base units, times as Unix seconds, ratios 0 to 1.
+Every series of the prefix ` + "`inferbeat_`" + ` that /metrics can show, and those of the answers of /probe. Base units, times as Unix seconds, ratios 0 to 1.
 What is unknown is absent, never 0; counters are born at 0 when the pair is configured.
 
 Kinds: *info* is a gauge that is always 1. Histograms are native (growth 1.09 or less per bucket) and classic at once up to a number
@@ -20,7 +20,8 @@ of pairs, beyond it native only. No shipped rule depends on a histogram.
 
 Staleness: *cumulative* lives while the pair is configured and five minutes longer · *pair* is gone at the first scrape
 after the pair is removed · *result* the same, and ` + "`stale_after`" + ` after the last result · *comparison* as pair and result, of a
-comparison · *process* lives with the daemon.
+comparison · *process* lives with the daemon · *answer* is in the answer to one ` + "`GET /probe?target=T&probe=P`" + `, about that run alone, and never on
+/metrics.
 
 "Identity" stands for ` + code(identity) + `.
 

@@ -18,7 +18,7 @@ var (
 	bucketsSchedule   = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300}
 )
 
-var metrics = slices.Concat(requestMetrics, resultMetrics, sweepMetrics, regressionMetrics, comparisonMetrics, lifecycleMetrics, daemonMetrics)
+var metrics = slices.Concat(requestMetrics, resultMetrics, sweepMetrics, regressionMetrics, comparisonMetrics, pullMetrics, lifecycleMetrics, daemonMetrics)
 
 // requestMetrics leave warm-up requests out, except for their own counter.
 var requestMetrics = []Metric{
@@ -138,6 +138,27 @@ func comparison(name string, kind Kind, updated Updated, better Better, help str
 		Updated: updated, Staleness: WithComparison, Better: better})
 }
 
+// pullMetrics answer a GET /probe, and have names of their own: the same run counts on
+// /metrics too, where a canary's result is that of a window.
+var pullMetrics = []Metric{
+	pull(PullSuccess, Higher, "1 if the run had a successful request and no wrong answer to a pinned question, 0 if not; absent when no run started, the prober cut it or its measurement cannot be believed."),
+	pull(PullSkipped, Neither, "1 when no run started, with the reason; absent otherwise.", LabelReason),
+	pull(PullTimedOut, Lower, "1 if the run was not over when the scrape had to be answered, which then has no success, else 0; the run goes on and counts on /metrics. Absent when no run started."),
+	pull(PullStart, Neither, "Unix time at which the run began; scrapes that overlap share one."),
+	pull(PullDuration, Neither, "Duration of the run, until now if it is not over."),
+	pull(PullResult, Neither, "1 for the result that the run had, 0 for the others.", LabelResult),
+	pull(PullSuspect, Lower, "1 if there are reasons to doubt the run's numbers, else 0."),
+	pull(PullRequests, Neither, "Requests of the run, warm-up left out.", LabelOutcome),
+	pull(PullLatency, Lower, "Exact latency statistic of the run; mean, p50 and max always, p99 from 100 samples on, the others from 20.", LabelSignal, LabelStat),
+	pull(PullInputTokens, Neither, "Input tokens of the run's successful requests."),
+	pull(PullOutputTokens, Neither, "Output tokens of the run's successful requests."),
+	pull(PullOutputRate, Higher, "Output tokens per second of the run."),
+}
+
+func pull(name string, better Better, help string, extra ...string) Metric {
+	return row(Metric{Name: name, Kind: Gauge, Stability: Alpha, Help: help, Labels: pair(extra...), Updated: OnPull, Staleness: InAnswer, Better: better})
+}
+
 // regressionMetrics lay a pair's last result beside its nights before. While the
 // detector learns only the verdict and the baseline's runs are there.
 var regressionMetrics = []Metric{
@@ -210,6 +231,7 @@ var daemonMetrics = []Metric{
 	daemon(ConfigReloadTimestamp, Gauge, Stable, OnConfig, "Unix time of the last successful load or reload."),
 	daemon(Targets, Gauge, Beta, OnConfig, "Targets by state.", LabelState),
 	daemon(SchedulerLastTick, Gauge, Stable, OnSchedule, "Unix time of the scheduler's last tick."),
+	daemon(SchedulerQueue, Gauge, Beta, OnScrape, "Runs that are due and wait for their target, or for one of max_concurrent_runs to end."),
 	row(Metric{Name: SchedulerLag, Kind: Histogram, Buckets: bucketsSchedule, Updated: OnRun, Staleness: WithProcess, Better: Lower,
 		Help: "Delay between the planned and the actual start of runs."}),
 	daemon(MetricsSeries, Gauge, Beta, OnScrape, "Series exposed at this scrape."),

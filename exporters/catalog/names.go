@@ -87,6 +87,20 @@ const (
 	RegressionBaselineTimestamp = "inferbeat_regression_baseline_timestamp_seconds"
 	RegressionOnsetTimestamp    = "inferbeat_regression_onset_timestamp_seconds"
 
+	// The answer to one /probe.
+	PullSuccess      = "inferbeat_probe_success"
+	PullSkipped      = "inferbeat_probe_skipped"
+	PullTimedOut     = "inferbeat_probe_timed_out"
+	PullStart        = "inferbeat_probe_start_timestamp_seconds"
+	PullDuration     = "inferbeat_probe_duration_seconds"
+	PullResult       = "inferbeat_probe_result"
+	PullSuspect      = "inferbeat_probe_suspect"
+	PullRequests     = "inferbeat_probe_requests"
+	PullLatency      = "inferbeat_probe_latency_seconds"
+	PullInputTokens  = "inferbeat_probe_input_tokens"
+	PullOutputTokens = "inferbeat_probe_output_tokens"
+	PullOutputRate   = "inferbeat_probe_output_tokens_per_second"
+
 	// Run lifecycle, SLO and limits.
 	Runs                   = "inferbeat_runs_total"
 	RunSkips               = "inferbeat_run_skips_total"
@@ -114,6 +128,7 @@ const (
 	BreachRuns             = "inferbeat_breach_runs"
 	SLOBudgetRemaining     = "inferbeat_slo_error_budget_remaining_ratio"
 	SchedulerLastTick      = "inferbeat_scheduler_last_tick_timestamp_seconds"
+	SchedulerQueue         = "inferbeat_scheduler_queue_jobs"
 	SchedulerLag           = "inferbeat_scheduler_lag_seconds"
 	BuildInfo              = "inferbeat_build_info"
 	ConfigInfo             = "inferbeat_config_info"

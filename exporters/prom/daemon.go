@@ -30,8 +30,10 @@ type DaemonState struct {
 	// are 0.
 	TargetStates  map[string]int
 	SchedulerTick time.Time
-	Sinks         []SinkState
-	Panics        uint64
+	// RunsWaiting are due and have not started.
+	RunsWaiting int
+	Sinks       []SinkState
+	Panics      uint64
 	// LogMessages counts log lines by the values of the label level; missing ones
 	// are 0.
 	LogMessages map[string]uint64
@@ -114,6 +116,7 @@ func (e *Exporter) addDaemon(b *builder, show forms, now time.Time, facts map[st
 	b.gaugeFlag(catalog.ConfigReloadSuccessful, nil, d.ReloadOK)
 	b.gaugeTime(catalog.ConfigReloadTimestamp, nil, d.ReloadedAt)
 	b.gaugeTime(catalog.SchedulerLastTick, nil, d.SchedulerTick)
+	b.gauge(catalog.SchedulerQueue, nil, float64(d.RunsWaiting))
 	b.counter(catalog.Panics, nil, d.Panics, started)
 	for i := range d.Targets {
 		t := &d.Targets[i]

@@ -24,6 +24,7 @@ func EstimateSeries(pairs []probes.PairStatus, mode HistogramMode) int {
 	perPair, perResult, perSweep, perChange, perTarget, perProbe := 0, 0, 0, 0, 1, 1 // the info series of targets and probes
 	for _, m := range catalog.All() {
 		switch {
+		case m.Staleness == catalog.InAnswer: // not on /metrics
 		case m.PerPair() && strings.HasPrefix(m.Name, sweepPrefix), m.PerPair() && strings.HasPrefix(m.Name, capacityPrefix):
 			perSweep += seriesOf(m, show)
 		case strings.HasPrefix(m.Name, regressionPrefix):

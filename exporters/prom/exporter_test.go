@@ -768,7 +768,7 @@ func full(t *testing.T, change func(*Options)) *stage {
 		Targets: []probes.Target{{Name: "a", Pool: "llama", Environment: probes.Production, Model: "llama-3", Backend: "vllm", Site: "prod-eu",
 			BaseURL: "http://10.0.0.5:8000", Labels: map[string]string{"gpu": "h100", "owner": "secret-team", "quantization": "fp8", "dtype": "ignored, for the server says it"}}},
 		ServerRequests: map[string]float64{"a": 12.5, "unconfigured": 3},
-		TargetStates:   map[string]int{"active": 1}, SchedulerTick: epoch, Panics: 2,
+		TargetStates:   map[string]int{"active": 1}, SchedulerTick: epoch, RunsWaiting: 3, Panics: 2,
 		Sinks:       []SinkState{{Name: "jsonl", Dropped: 3, Errors: 4}},
 		LogMessages: map[string]uint64{"info": 7},
 		SelfTest: SelfTest{
@@ -792,7 +792,7 @@ func TestDaemonMetrics(t *testing.T) {
 			`gpu="h100",model="llama-3",pool="llama",quantization="fp8",rack="",site="prod-eu",speculative_algorithm="eagle",target="a",target_env="production",tensor_parallel="4"}`: 1,
 		catalog.ServerRequests + `{model="llama-3",pool="llama",target="a",target_env="production"}`: 12.5,
 		catalog.ConfigReloadSuccessful: 1, catalog.ConfigReloadTimestamp: 1_800_000_000, catalog.SchedulerLastTick: 1_800_000_000,
-		catalog.SchedulerLag + "_count": 1, catalog.SchedulerLag + "_sum": 0.04, catalog.Panics: 2,
+		catalog.SchedulerQueue: 3, catalog.SchedulerLag + "_count": 1, catalog.SchedulerLag + "_sum": 0.04, catalog.Panics: 2,
 		catalog.Targets + `{state="active"}`: 1, catalog.Targets + `{state="rejected"}`: 0,
 		catalog.LogMessages + `{level="info"}`: 7, catalog.LogMessages + `{level="error"}`: 0,
 		catalog.ExporterDroppedEvents + `{sink="jsonl"}`: 3, catalog.ExporterErrors + `{sink="jsonl"}`: 4,
@@ -812,8 +812,12 @@ func TestEveryCatalogMetricIsFed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	answers := pulledFamilies(t, s)
 	got := map[string]*dto.MetricFamily{}
-	for _, f := range families {
+	for _, f := range slices.Concat(families, answers) {
+		if m, _ := catalog.Lookup(f.GetName()); (m.Staleness == catalog.InAnswer) != slices.Contains(answers, f) {
+			t.Errorf("%s is on /metrics as well as in an answer to /probe, or in the wrong one of them", f.GetName())
+		}
 		got[f.GetName()] = f
 	}
 	for _, m := range catalog.All() {
@@ -854,7 +858,7 @@ func TestLabelValuesAreClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range families {
+	for _, f := range append(families, pulledFamilies(t, s)...) {
 		for _, m := range f.Metric {
 			for _, l := range m.Label {
 				if values, ok := closed[l.GetName()]; ok && !slices.Contains(values, l.GetValue()) {
