@@ -428,6 +428,9 @@ func (f field) secret() bool { return f.typ == secretType || f.tag.Get("as") == 
 func (f field) fields() []field {
 	var out []field
 	for sf := range f.typ.Fields() {
+		if sf.Tag.Get("yaml") == "-" {
+			continue // worked out from keys, and none itself; such fields stand last
+		}
 		out = append(out, field{key: sf.Tag.Get("yaml"), typ: sf.Type, tag: sf.Tag})
 	}
 	return out
