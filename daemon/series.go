@@ -32,7 +32,7 @@ func (a *App) openEmbedded(c *config.Config) error {
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", a.prom.Handler())
 	a.embedded, err = embedded.Open(embedded.Options{
-		Dir: e.Path, Retention: e.Retention, ScrapeInterval: e.ScrapeInterval, EvaluationInterval: e.EvaluationInterval,
+		Dir: e.Path, Retention: e.Retention, MaxSize: int64(e.MaxSize), ScrapeInterval: e.ScrapeInterval, EvaluationInterval: e.EvaluationInterval,
 		Metrics: metrics, Instance: a.listener.Addr().String(), Rules: rules, ExternalURL: external,
 		Alertmanagers: destinations(e.To), Webhooks: destinations(e.Hooks), Log: a.log.With("component", "embedded"),
 	})

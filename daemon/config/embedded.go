@@ -17,6 +17,7 @@ type Embedded struct {
 	Enabled            bool               `yaml:"enabled" default:"false" doc:"Keep the metrics in a Prometheus inside the daemon, evaluate the shipped alert rules there, and answer Prometheus's query API read-only under /api/v1, so that Grafana needs no other. Leave it off where a Prometheus scrapes /metrics."`
 	Path               string             `yaml:"path" as:"path" doc:"Folder of the series. When not written, data/prometheus in the working folder."`
 	Retention          time.Duration      `yaml:"retention" default:"15d" min:">0" doc:"How long series are kept."`
+	MaxSize            int                `yaml:"max_size" as:"size" default:"4GB" doc:"Most that the folder may take; beyond it the oldest blocks, of two hours and more, go first. 0 is no bound."`
 	ScrapeInterval     time.Duration      `yaml:"scrape_interval" default:"15s" min:">0" doc:"How often the metrics are read."`
 	EvaluationInterval time.Duration      `yaml:"evaluation_interval" default:"1m" min:">0" doc:"How often rule groups without an interval of their own are evaluated."`
 	RulesFaster        float64            `yaml:"rules_faster" default:"1" min:">0" doc:"Divides every window and waiting time of the shipped rules, to see them work in minutes. Judgements of sped-up rules are for a demonstration only."`

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +26,7 @@ import (
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/scrape"
 	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/compression"
 )
 
 // Options are what an embedded Prometheus is opened with. All but the destinations
@@ -32,6 +36,9 @@ type Options struct {
 	Dir string
 	// Retention is how long they are kept.
 	Retention time.Duration
+	// MaxSize is the most bytes that the folder may take; the oldest blocks go first. 0
+	// is no bound.
+	MaxSize int64
 	// ScrapeInterval and EvaluationInterval are how often the metrics are read and
 	// rule groups without an interval of their own evaluated.
 	ScrapeInterval, EvaluationInterval time.Duration
@@ -63,7 +70,8 @@ const (
 	// job is the label of the scraped series, as the shipped rules expect one.
 	job = "inferbeat"
 	// queryTimeout, maxSamples and maxQueries bound what a reader can ask for: the
-	// process that measures must not be starved by a dashboard.
+	// process that measures must not be starved by a dashboard. Of two processors
+	// queries take one.
 	queryTimeout = 30 * time.Second
 	maxSamples   = 5_000_000
 	maxQueries   = 4
@@ -115,7 +123,8 @@ func Open(o Options) (*Prometheus, error) {
 
 func (p *Prometheus) openStorage() (err error) {
 	options := tsdb.DefaultOptions()
-	options.RetentionDuration = p.options.Retention.Milliseconds()
+	options.RetentionDuration, options.MaxBytes = p.options.Retention.Milliseconds(), p.options.MaxSize
+	options.WALCompression = compression.Snappy // as Prometheus does
 	options.EnableExemplarStorage, options.MaxExemplars = true, maxExemplars
 	// Blocks are cut every two hours; a shorter retention needs shorter ones, or
 	// nothing would ever be old enough to be dropped.
@@ -125,10 +134,23 @@ func (p *Prometheus) openStorage() (err error) {
 	}
 	p.db, err = tsdb.Open(p.options.Dir, p.options.Log, p.registry, options, tsdb.NewDBStats())
 	if err != nil {
-		return fmt.Errorf("series in %s: %w", p.options.Dir, err)
+		return fmt.Errorf("series in %s: %w; %s", p.options.Dir, err, remedy(err))
 	}
-	p.judging, p.reading = p.newEngine("rules", nil), p.newEngine("queries", newGate(maxQueries))
+	p.judging, p.reading = p.newEngine("rules", nil), p.newEngine("queries", newGate(places(runtime.GOMAXPROCS(0))))
 	return nil
+}
+
+// remedy says what to do about a folder that cannot be opened. What was cut off by a
+// crash is repaired without asking; what is damaged otherwise is left to people, who
+// may want to look at it.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		return "another process has this folder: give each daemon one of its own"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOSPC):
+		return "the daemon needs a folder that it can write to"
+	}
+	return "move the folder away to begin anew; results are in the store and not here"
 }
 
 // newEngine makes an engine. That of the rules has no gate: a reader must not keep an
@@ -157,7 +179,9 @@ func (p *Prometheus) openScraper() (err error) {
 }
 
 func (p *Prometheus) openRules() error {
-	p.notifier = notifier.NewManager(&notifier.Options{QueueCapacity: 1000, DrainOnShutdown: true, Registerer: p.registry}, model.UTF8Validation, p.options.Log)
+	p.notifier = notifier.NewManager(&notifier.Options{
+		QueueCapacity: 1000, DrainOnShutdown: true, Registerer: p.registry, Do: unnamed(p.options.Alertmanagers),
+	}, model.UTF8Validation, p.options.Log)
 	if err := p.notifier.ApplyConfig(p.config); err != nil {
 		return err
 	}

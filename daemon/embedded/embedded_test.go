@@ -241,6 +241,132 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// What a kill may leave behind is repaired; what is damaged otherwise stops the start
+// and says what to do, because the folder may be all that tells what happened.
+func TestFolderThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	metrics, level, _ := page()
+	level.Set(1)
+	o := testOptions(t, metrics)
+	p, stop := start(t, o)
+	eventually(t, "a sample", func() string { return ask(t, p.Handler(), http.MethodGet, value("test_level")) }, `"1"]`)
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "another process has this folder") {
+		t.Errorf("opened a second time: error %v, want it to say who has the folder", err)
+	}
+	stop()
+
+	segments, err := filepath.Glob(filepath.Join(o.Dir, "wal", "0*"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("segments of the log: %v, %v", segments, err)
+	}
+	log, err := os.OpenFile(segments[len(segments)-1], os.O_WRONLY|os.O_APPEND, 0o640)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.WriteString("cut off in the mid"); err != nil {
+		t.Fatal(err)
+	}
+	_ = log.Close()
+	again, stop := start(t, o)
+	if got := ask(t, again.Handler(), http.MethodGet, value("max_over_time(test_level[1h])")); !strings.Contains(got, `"1"]`) {
+		t.Errorf("after a log that was cut off the level is %s, want 1", got)
+	}
+	stop()
+
+	if err := os.WriteFile(filepath.Join(o.Dir, "chunks_head", "000009"), []byte("no chunks, but long enough"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), o.Dir) || !strings.Contains(err.Error(), "move the folder away") {
+		t.Errorf("opened damaged chunks: error %v, want the folder and what to do", err)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	metrics, _, _ := page()
+	o := testOptions(t, metrics)
+	o.MaxSize, o.Retention = 123_000_000, 3*24*time.Hour
+	p, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	families, err := p.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		if strings.HasPrefix(family.GetName(), "prometheus_tsdb_retention_limit_") {
+			got[family.GetName()] = family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	if got["prometheus_tsdb_retention_limit_bytes"] != 123e6 || got["prometheus_tsdb_retention_limit_seconds"] != 3*86400 {
+		t.Errorf("bounds of the database %v, want 123 MB and three days", got)
+	}
+	for processors, want := range map[int]int{1: 1, 2: 1, 4: 2, 64: 4} {
+		if got := places(processors); got != want {
+			t.Errorf("%d processors run %d queries at once, want %d", processors, got, want)
+		}
+	}
+}
+
+// The path of an Alertmanager may be what keeps strangers out. It is in what is sent,
+// and in nothing that is shown.
+func TestAlertmanagerPathIsNotShown(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	asked := map[string]int{}
+	manager := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked[r.URL.Path]++; asked[r.URL.Path] == 1 {
+			panic(http.ErrAbortHandler) // so that the client reports an error
+		}
+	}))
+	defer manager.Close()
+	metrics, level, _ := page()
+	level.Set(3)
+	o := testOptions(t, metrics)
+	o.Alertmanagers = []Destination{{Name: "main", URL: manager.URL + "/SECRET/one/"}, {Name: "other", URL: manager.URL}}
+	var log strings.Builder
+	o.Log = slog.New(slog.NewTextHandler(&locked{mu: &mu, to: &log}, nil))
+	p, stop := start(t, o)
+	eventually(t, "both", func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return fmt.Sprint(asked)
+	}, "map[/SECRET/one/api/v2/alerts:1 /api/v2/alerts:1]")
+	eventually(t, "the failure", func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return log.String()
+	}, "/main/api/v2/alerts")
+	families, err := p.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := fmt.Sprint(families); strings.Contains(shown, "SECRET") || !strings.Contains(shown, "/main/api/v2/alerts") {
+		t.Error("the metrics tell the path of an Alertmanager, or not its name")
+	}
+	stop()
+	if strings.Contains(log.String(), "SECRET") {
+		t.Errorf("the log tells the path of an Alertmanager:\n%s", log.String())
+	}
+}
+
+// locked is a writer for several goroutines.
+type locked struct {
+	mu *sync.Mutex
+	to *strings.Builder
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(p)
+}
+
 func TestGateWaits(t *testing.T) {
 	g := newGate(1)
 	if _, err := g.Insert(t.Context(), ""); err != nil {

@@ -6,6 +6,10 @@ import "context"
 // may take.
 type gate chan struct{}
 
+// places is how many queries may run at once on so many processors: half of them, so
+// that the other half measures.
+func places(processors int) int { return min(maxQueries, max(1, processors/2)) }
+
 func newGate(n int) gate { return make(gate, n) }
 
 // GetMaxConcurrent is how many run at once.

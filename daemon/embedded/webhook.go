@@ -187,12 +187,7 @@ func (w *webhook) post(ctx context.Context, m message) error {
 	}
 	response, err := w.client.Do(request)
 	if err != nil {
-		// The error of a client begins with the URL, and that may be the secret.
-		var inner *url.Error
-		if errors.As(err, &inner) {
-			err = inner.Err
-		}
-		return err
+		return withoutURL(err)
 	}
 	defer response.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
