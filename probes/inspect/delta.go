@@ -128,12 +128,21 @@ func (d *difference) ratio(part, whole quantity) probes.Optional[float64] {
 	return probes.Known(p / w)
 }
 
+// share is the ratio of a part to its whole; more of the part than there is of the
+// whole is a mistake of the page, and not known.
+func (d *difference) share(part, whole quantity) probes.Optional[float64] {
+	if r := d.ratio(part, whole); r.Or(0) <= 1 {
+		return r
+	}
+	return probes.Optional[float64]{}
+}
+
 func (d *difference) counters(out *probes.ServerSummary) {
 	out.AcceptLength = d.acceptLength()
 	if out.AcceptLength.IsKnown() {
 		out.AcceptSource = probes.AcceptCounters
 	}
-	out.AcceptanceRatio = d.ratio(accepted, draftTokens)
+	out.AcceptanceRatio = d.share(accepted, draftTokens)
 	out.PerPosition = d.perPosition()
 	out.PrefixCache = d.prefixCache()
 	out.Preemptions = d.count(preemptions)
@@ -175,7 +184,7 @@ func (d *difference) perPosition() []float64 {
 
 func (d *difference) prefixCache() (c probes.PrefixCache) {
 	queried, ok := d.of(queriedTokens)
-	if c.HitRatio = d.ratio(hitTokens, queriedTokens); ok && c.HitRatio.IsKnown() && len(d.after.tiers) > 0 {
+	if c.HitRatio = d.share(hitTokens, queriedTokens); ok && c.HitRatio.IsKnown() && len(d.after.tiers) > 0 {
 		c.Tiers = map[string]float64{}
 		for name, hits := range d.after.tiers {
 			c.Tiers[name] = (hits - d.before.tiers[name]) / queried

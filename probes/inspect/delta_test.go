@@ -101,6 +101,10 @@ vllm:inter_token_latency_seconds_count 300`, []string{
 			"vllm:prefix_cache_queries_total 10\nvllm:prefix_cache_hits_total 10\nvllm:num_preemptions_total 1\nvllm:spec_decode_num_drafts_total 5\nvllm:spec_decode_num_accepted_tokens_total 5", nil,
 			probes.ServerSummary{Preemptions: known(0)}},
 
+		{"parts beyond their whole", "vllm:prefix_cache_queries_total 10\nvllm:prefix_cache_hits_total 0\nvllm:spec_decode_num_draft_tokens_total 0\nvllm:spec_decode_num_accepted_tokens_total 0",
+			"vllm:prefix_cache_queries_total 20\nvllm:prefix_cache_hits_total 1e20\nvllm:spec_decode_num_draft_tokens_total 5\nvllm:spec_decode_num_accepted_tokens_total 6", nil,
+			probes.ServerSummary{}},
+
 		// A restart makes every difference meaningless; gauges stay.
 		{"a counter went down", "vllm:num_preemptions_total 9\nvllm:request_success_total 5", "vllm:num_preemptions_total 12\nvllm:request_success_total 4",
 			[]string{"vllm:num_requests_running 3\nvllm:num_preemptions_total 9\nvllm:request_success_total 5"},

@@ -193,7 +193,9 @@ func (s *Sample) fill(all []*series) {
 		case waiting:
 			s.Waiting = plus(s.Waiting, one.sum())
 		case kvUsage:
-			s.KVUsage, s.KVPeak = probes.Known(one.sum()/float64(len(one.order))), probes.Known(one.peak())
+			if peak := one.peak(); peak <= 1 { // else it is no share
+				s.KVUsage, s.KVPeak = probes.Known(one.sum()/float64(len(one.order))), probes.Known(peak)
+			}
 		case acceptGauge:
 			s.accept = one.meanAboveZero()
 		case acceptedAt:

@@ -167,6 +167,7 @@ func TestFlawedPages(t *testing.T) {
 		{"no value", "vllm:num_requests_waiting \nvllm:num_requests_waiting{}\n", probes.Optional[float64]{}},
 		{"NaN", "vllm:num_requests_waiting NaN\n", probes.Optional[float64]{}},
 		{"infinite", "vllm:num_requests_waiting +Inf\n", probes.Optional[float64]{}},
+		{"less than nothing", "vllm:num_requests_waiting -7\n", probes.Optional[float64]{}},
 		{"half a label", "vllm:num_requests_waiting{engine} 3\n", probes.Optional[float64]{}},
 		{"an HTML page", "<!doctype html><html><body>vllm:num_requests_waiting 3</body></html>", probes.Optional[float64]{}},
 		{"JSON", `[{"iter":1,"numQueuedRequests":3}]`, probes.Optional[float64]{}},
@@ -175,6 +176,19 @@ func TestFlawedPages(t *testing.T) {
 		s := parsePage([]byte(tt.page))
 		if s.Waiting != tt.waiting || s.Readable() != tt.waiting.IsKnown() {
 			t.Errorf("%s: waiting %v, readable %v, want %v", tt.name, s.Waiting, s.Readable(), tt.waiting)
+		}
+	}
+}
+
+// A share of more than everything is none.
+func TestUsageIsAShare(t *testing.T) {
+	for page, want := range map[string][2]probes.Optional[float64]{
+		`vllm:kv_cache_usage_perc{engine="0"} 0.5` + "\n" + `vllm:kv_cache_usage_perc{engine="1"} 1`:    {known(0.75), known(1.0)},
+		`vllm:kv_cache_usage_perc{engine="0"} 0.5` + "\n" + `vllm:kv_cache_usage_perc{engine="1"} 1e20`: {},
+	} {
+		s := parsePage([]byte(page + "\nvllm:num_requests_running 1\n"))
+		if got := [2]probes.Optional[float64]{s.KVUsage, s.KVPeak}; got != want || s.Running != known(1.0) {
+			t.Errorf("%s: usage and peak %v with %v running, want %v with 1", page, got, s.Running, want)
 		}
 	}
 }
@@ -215,12 +229,12 @@ func TestScanAgreesWithPrometheus(t *testing.T) {
 			}
 			v, ok := parseNumber(number)
 			if !ok {
-				v = math.NaN() // infinities too
+				v = math.NaN() // infinities and what is negative too
 			}
 			got[key] = v
 		})
 		for key, v := range want {
-			if math.IsInf(v, 0) {
+			if math.IsInf(v, 0) || v < 0 {
 				want[key] = math.NaN()
 			}
 		}

@@ -45,10 +45,11 @@ func scan(page []byte, yield func(name, labels, number []byte)) {
 }
 
 // parseNumber reads a sample's value. NaN, which is how clients write that they do
-// not know, is no value; neither is an infinity.
+// not know, is no value; neither is an infinity, nor less than nothing: all that is
+// read are counts, shares and times.
 func parseNumber(text []byte) (float64, bool) {
 	value, err := strconv.ParseFloat(string(text), 64)
-	return value, err == nil && !math.IsNaN(value) && !math.IsInf(value, 0)
+	return value, err == nil && value >= 0 && !math.IsInf(value, 0)
 }
 
 // nameLength is how many bytes of a line are a metric's name.
