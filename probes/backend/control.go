@@ -33,6 +33,10 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("status %d %s: %s", e.code, http.StatusText(e.code), e.text)
 }
 
+// maxModelName bounds a name that a server tells, in bytes: it becomes a label of every
+// series of the target.
+const maxModelName = 256
+
 // Model asks the server for the model it serves: the first entry of its list, or the
 // only one it has. Later requests use that name when the target has none of its own.
 func (c *Client) Model(ctx context.Context) (string, error) {
@@ -54,6 +58,9 @@ func (c *Client) Model(ctx context.Context) (string, error) {
 	}
 	if name == "" {
 		return "", fmt.Errorf("list models: %w: no data[0].id; name the model in the config", errNotFound)
+	}
+	if len(name) > maxModelName {
+		return "", fmt.Errorf("list models: the name is %d bytes long, at most %d are taken; name the model in the config", len(name), maxModelName)
 	}
 	c.discovered.Store(&name)
 	return name, nil

@@ -48,6 +48,7 @@ func TestModelErrors(t *testing.T) {
 	}{
 		{answer(200, 0, "application/json", `{"data":[]}`), "name the model in the config"},
 		{answer(200, 0, "application/json", `{"data":[{}]}`), "name the model in the config"},
+		{answer(200, 0, "application/json", `{"data":[{"id":"`+strings.Repeat("m", 257)+`"}]}`), "the name is 257 bytes long, at most 256 are taken; name the model in the config"},
 		{answer(200, 0, "text/html", `<html>`), "not the expected JSON"},
 		{answer(401, 0, "application/json", `{"error":"bad key sk-KEYSECRET-7f"}`), "list models: status 401 Unauthorized: bad key <secret>"},
 	}

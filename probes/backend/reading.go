@@ -428,6 +428,9 @@ func (r *reading) text() string {
 func (r *reading) settle() {
 	rec := r.rec
 	rec.Text = r.text()
+	if cached, prompt := rec.CachedTokens, rec.PromptTokens; cached.IsKnown() && prompt.IsKnown() && cached.Or(0) > prompt.Or(0) {
+		rec.CachedTokens = probes.Optional[int]{} // more than there are is no count of a part
+	}
 	n, ok := r.completion.Get()
 	if !ok || (n == 0 && r.output) {
 		// A count of zero beside output is a server's placeholder, not a count.

@@ -331,6 +331,19 @@ func TestNotStreamed(t *testing.T) {
 	}
 }
 
+// More cached tokens than the prompt has are a mistake, and not known.
+func TestCachedTokensAreOfThePrompt(t *testing.T) {
+	req := request()
+	req.Sampling.Stream = false
+	for cached, want := range map[string]probes.Optional[int]{"9": probes.Known(9), "10": {}, "1000000000": {}, "-1": {}} {
+		body := `{"text":"a","meta_info":{"cached_tokens":` + cached + `,"prompt_tokens":9,"completion_tokens":5,"finish_reason":{"type":"length"}}}`
+		rec := once(t, target("sglang"), req, answer(200, time.Second, "application/json", body))
+		if rec.CachedTokens != want || known(rec.PromptTokens) != 9 {
+			t.Errorf("cached_tokens %s of 9: %v of %v, want %v of 9", cached, rec.CachedTokens, rec.PromptTokens, want)
+		}
+	}
+}
+
 // ollama/ollama#3427: the count of a cached prompt disappears.
 func TestOllamaWithoutPromptCount(t *testing.T) {
 	rec := once(t, target("ollama"), request(), streamOf(mustRead(t, "timelines", "ollama-no-prompt-count.ndjson"), ".ndjson"))
