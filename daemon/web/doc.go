@@ -5,7 +5,8 @@
 //  2. view.go turns the snapshot into rows of finished text; a number that is
 //     not known is a dash, one that cannot be trusted carries its mark.
 //  3. page.html draws the rows; /api/v1/pairs gives the same facts as JSON.
-//  4. /runbooks/NAME is the page that an alert's runbook_url names.
+//  4. run.html draws runs that have ended, of one pair or one of them with all its numbers.
+//  5. runbook.html, at /runbooks/NAME, is the page that an alert's runbook_url names.
 //
 // Orders (reload, pause) change the daemon and are off unless enabled.
 package web

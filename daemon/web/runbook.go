@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-var runbookPage = template.Must(template.ParseFS(files, "runbook.html"))
+var runbookPage = parsePage("runbook.html")
 
 // handleRunbooks serves the list and each page, with or without the .md at its end
 // that the address of a repository needs.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,7 +30,7 @@ const (
 	mostRuns    = 1000
 )
 
-var runPage = template.Must(template.ParseFS(files, "run.html"))
+var runPage = parsePage("run.html")
 
 // handleRuns serves /api/v1/runs, /api/v1/runs/{id}, /ui/runs/{id} and
 // /ui/targets/{target}/probes/{probe}. Nothing of it holds a prompt or an answer.

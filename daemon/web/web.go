@@ -64,10 +64,15 @@ type Options struct {
 	Runs Runs
 }
 
-//go:embed page.html run.html runbook.html
+//go:embed *.html
 var files embed.FS
 
-var page = template.Must(template.ParseFS(files, "page.html"))
+var page = parsePage("page.html")
+
+// parsePage reads the template of a page together with what all pages share.
+func parsePage(name string) *template.Template {
+	return template.Must(template.ParseFS(files, name, "look.html"))
+}
 
 // Handler serves /, /metrics, /probe, /api/v1/pairs, /api/v1/comparisons, /api/v1/runs, /ui/, /runbooks, /-/healthy, /-/ready
 // and the orders.
