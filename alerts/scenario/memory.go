@@ -17,6 +17,29 @@ import (
 // replaced, so that takes of one scenario share it.
 type memory map[string][]promql.Series
 
+// put replaces what a rule gave. Alerts share their metrics with others, and the input
+// may bring series under the name of recorded ones.
+func (m memory) put(r *Rule, gave []promql.Series, input memory) {
+	if r.Record != "" {
+		m[r.Record] = slices.Concat(input[r.Record], gave)
+		return
+	}
+	for _, metric := range []string{"ALERTS", "ALERTS_FOR_STATE"} {
+		var all []promql.Series
+		for _, s := range m[metric] {
+			if s.Metric.Get(labels.AlertName) != r.Alert {
+				all = append(all, s)
+			}
+		}
+		for _, s := range gave {
+			if s.Metric.Get(model.MetricNameLabel) == metric {
+				all = append(all, s)
+			}
+		}
+		m[metric] = all
+	}
+}
+
 // Querier implements [storage.Queryable].
 func (m memory) Querier(mint, maxt int64) (storage.Querier, error) {
 	return querier{m, mint, maxt}, nil

@@ -5,10 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 
-	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 )
 
@@ -36,19 +33,16 @@ func (s *Scenario) Play(groups []Group) (*Play, error) {
 	}
 	p := &Play{
 		scenario: s, groups: Needed(groups, s.Asks()), input: input, data: maps.Clone(input), gave: map[string][]promql.Series{},
-		engine: promql.NewEngine(promql.EngineOpts{
-			MaxSamples: 50_000_000, Timeout: time.Minute, Parser: NewParser(),
-			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
-		}),
+		engine: newEngine(),
 	}
-	t := &take{scenario: s, engine: p.engine, data: p.data}
+	t := &take{evaluator: evaluator{p.engine, p.data}, scenario: s}
 	for _, g := range p.groups {
 		for i := range g.Rules {
 			r := &g.Rules[i]
 			if p.gave[r.Name()], err = t.evaluate(r, g.Interval); err != nil {
 				return nil, err
 			}
-			p.put(t.data, r, p.gave[r.Name()])
+			t.data.put(r, p.gave[r.Name()], p.input)
 		}
 	}
 	for _, a := range s.Alerts {
@@ -78,7 +72,7 @@ func (p *Play) Needs(rule string) bool {
 // Notices says whether an expectation is not met when the rule of that name is this one
 // instead. A rule that cannot be evaluated is noticed.
 func (p *Play) Notices(broken Rule) bool {
-	t := &take{scenario: p.scenario, engine: p.engine, data: maps.Clone(p.data), hurry: true}
+	t := &take{evaluator: evaluator{p.engine, maps.Clone(p.data)}, scenario: p.scenario, hurry: true}
 	changed := map[string]bool{}
 	isChanged := func(name string) bool { return changed[name] }
 	for _, g := range p.groups {
@@ -97,7 +91,7 @@ func (p *Play) Notices(broken Rule) bool {
 				continue // nor can its readers see a difference
 			}
 			changed[r.Name()] = true
-			p.put(t.data, r, gave)
+			t.data.put(r, gave, p.input)
 		}
 	}
 	for i, e := range p.scenario.Exprs {
@@ -109,29 +103,6 @@ func (p *Play) Notices(broken Rule) bool {
 		}
 	}
 	return false
-}
-
-// put replaces in data what a rule gave. Alerts share their metrics with others, and a
-// scenario may bring series under the name of recorded ones.
-func (p *Play) put(data memory, r *Rule, gave []promql.Series) {
-	if r.Record != "" {
-		data[r.Record] = slices.Concat(p.input[r.Record], gave)
-		return
-	}
-	for _, metric := range []string{"ALERTS", "ALERTS_FOR_STATE"} {
-		var all []promql.Series
-		for _, s := range data[metric] {
-			if s.Metric.Get(labels.AlertName) != r.Alert {
-				all = append(all, s)
-			}
-		}
-		for _, s := range gave {
-			if s.Metric.Get(model.MetricNameLabel) == metric {
-				all = append(all, s)
-			}
-		}
-		data[metric] = all
-	}
 }
 
 // same says whether series are equal to the last bit, in whatever order.

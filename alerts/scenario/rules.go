@@ -10,6 +10,8 @@
 //     expectations were not met.
 //  3. [Play.Notices] plays again what a broken rule changes, and says whether an
 //     expectation is not met any more.
+//  4. [Watch] plays the rules on pages of metrics that a daemon really gave, and tells
+//     how the alerts' states changed.
 //
 // The tests of the rules use it, and so does the program that breaks rules to see
 // whether a scenario notices. It is no part of the daemon.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 const ruleFile = `
@@ -146,5 +147,47 @@ func TestNotices(t *testing.T) {
 	}
 	if !p.Needs("job:errors:sum") || !p.Needs("Errors") || p.Needs("Quiet") {
 		t.Errorf("Needs: got %v, %v, %v; want true, true, false", p.Needs("job:errors:sum"), p.Needs("Errors"), p.Needs("Quiet"))
+	}
+}
+
+// Errors of the pages from 1m30s to 4m, which are gone from the page after that. The
+// group that records looks every two minutes, the alert's every minute.
+func TestWatch(t *testing.T) {
+	groups, err := Parse([]byte(ruleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	var pages []Page
+	for at := 30 * time.Second; at <= 10*time.Minute; at += 30 * time.Second {
+		text := "# TYPE errors gauge\n"
+		if at <= 4*time.Minute {
+			text += "errors{code=\"1\"} " + map[bool]string{false: "0", true: "3"}[at >= 90*time.Second] + "\n"
+		}
+		pages = append(pages, Page{began.Add(at), []byte(text)})
+	}
+	changes, err := Watch(groups, labels.FromStrings("job", "a", "instance", "1"), pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range changes {
+		got = append(got, c.At.Sub(began).String()+" "+c.State.String()+" "+c.Alert.String())
+	}
+	want := []string{
+		`1m0s firing {alertname="Quiet", code="1", instance="1", job="a"}`,
+		`2m0s pending {alertname="Errors", job="a"}`,
+		`2m0s inactive {alertname="Quiet", code="1", instance="1", job="a"}`,
+		`4m0s firing {alertname="Errors", job="a"}`,
+		`9m0s inactive {alertname="Errors", job="a"}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+
+	pages[2].Text = []byte("errors 1\nerrors 2\n")
+	want = []string{"scrape at 2026-05-01 00:01:30 +0000 UTC: parse page: a series stands in it twice"}
+	if _, err := Watch(groups, labels.EmptyLabels(), pages); err == nil || err.Error() != want[0] {
+		t.Errorf("got %v, want %s", err, want[0])
 	}
 }

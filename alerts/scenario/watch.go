@@ -1,23 +1,19 @@
 package scenario
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
-	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/rules"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 )
 
 // Page is what one scrape got, in the text format of Prometheus.
@@ -33,62 +29,71 @@ type Change struct {
 	State rules.AlertState
 }
 
-// Watch does with the pages of one target what Prometheus does, on their own times:
-// it adds the target's labels, ends the series that a page no longer has, and evaluates
-// each group after the pages whose time its interval divides. It returns every change
-// of an alert's state in order.
-func Watch(groups []Group, target labels.Labels, pages []Page) (changes []Change, err error) {
-	db, closeDB, err := database()
-	if err != nil {
+// Watch does with the pages of one target, the oldest first, what Prometheus does, on
+// their own times: it adds the target's labels, ends the series that a page no longer
+// has, and evaluates each group at the multiples of its interval since 1970. It returns
+// every change of an alert's state in order.
+func Watch(groups []Group, target labels.Labels, pages []Page) ([]Change, error) {
+	input, err := scrape(target, pages)
+	if err != nil || len(pages) == 0 {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, closeDB()) }()
-	engine := promql.NewEngine(promql.EngineOpts{
-		MaxSamples: 50_000_000, Timeout: time.Minute, Parser: NewParser(),
-		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+	first, last := time.Duration(pages[0].At.UnixNano()), time.Duration(pages[len(pages)-1].At.UnixNano())
+	e := evaluator{newEngine(), maps.Clone(input)}
+	defer e.engine.Close()
+	var changes []Change
+	for _, g := range groups {
+		every := cmp.Or(g.Interval, time.Minute) // Prometheus's own
+		s := span{start: (first + every - 1).Truncate(every), end: last, every: every}
+		for i := range g.Rules {
+			w := watch{}
+			gave, err := e.evaluate(&g.Rules[i], s, w.look)
+			if err != nil {
+				return nil, err
+			}
+			e.data.put(&g.Rules[i], gave, input)
+			changes = append(changes, w.changes...)
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b Change) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(b.State, a.State), labels.Compare(a.Alert, b.Alert))
 	})
-	defer engine.Close()
-	w := &watch{db: db, target: target, groups: prepare(groups, db, engine), states: map[string]Change{}}
+	return changes, nil
+}
+
+// scrape gives the series of the pages.
+func scrape(target labels.Labels, pages []Page) (memory, error) {
+	all := recorder{index: map[string]int{}}
 	for _, page := range pages {
-		if err := w.scrape(page); err != nil {
+		vector, err := read(page.Text, target)
+		if err != nil {
 			return nil, fmt.Errorf("scrape at %v: %w", page.At, err)
 		}
-		if err := w.evaluate(page.At); err != nil {
-			return nil, err
-		}
+		all.add(vector, page.At.UnixMilli())
 	}
-	return w.changes, nil
+	out := memory{}
+	for _, s := range all.series {
+		name := s.Metric.Get(model.MetricNameLabel)
+		out[name] = append(out[name], s)
+	}
+	return out, nil
 }
 
-// watch is a target that is being scraped.
-type watch struct {
-	db      *tsdb.DB
-	target  labels.Labels
-	groups  []*rules.Group
-	live    map[string]labels.Labels // the series of the last page
-	states  map[string]Change        // the alerts that are not inactive
-	changes []Change
-}
-
-// scrape appends the samples of a page.
-func (w *watch) scrape(page Page) error {
-	app := w.db.AppenderV2(context.Background())
-	at, live := page.At.UnixMilli(), map[string]labels.Labels{}
-	add := func(series labels.Labels, v float64) error {
-		_, err := app.Append(0, series, 0, at, v, nil, nil, storage.AppendV2Options{})
-		if err != nil {
-			return fmt.Errorf("append sample of %s: %w", series, err)
-		}
-		return nil
+// read gives the samples of a page and up, with the labels of the target.
+func read(text []byte, target labels.Labels) (promql.Vector, error) {
+	own := func(series labels.Labels) labels.Labels {
+		b := labels.NewBuilder(series)
+		target.Range(func(l labels.Label) { b.Set(l.Name, l.Value) })
+		return b.Labels()
 	}
-	parser := textparse.NewPromParser(page.Text, labels.NewSymbolTable(), false)
-	for {
+	out := promql.Vector{{Metric: own(labels.FromStrings(model.MetricNameLabel, "up")), F: 1}}
+	for parser := textparse.NewPromParser(text, labels.NewSymbolTable(), false); ; {
 		entry, err := parser.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("parse page: %w", err)
+			return nil, fmt.Errorf("parse page: %w", err)
 		}
 		if entry != textparse.EntrySeries {
 			continue
@@ -96,67 +101,35 @@ func (w *watch) scrape(page Page) error {
 		var series labels.Labels
 		parser.Labels(&series)
 		_, _, v := parser.Series()
-		series = w.own(series)
-		live[series.String()] = series
-		if err := add(series, v); err != nil {
-			return err
-		}
+		out = append(out, promql.Sample{Metric: own(series), F: v})
 	}
-	for name, series := range w.live {
-		if _, ok := live[name]; !ok {
-			if err := add(series, math.Float64frombits(value.StaleNaN)); err != nil {
-				return err
-			}
-		}
+	if out.ContainsSameLabelset() {
+		return nil, errors.New("parse page: a series stands in it twice")
 	}
-	w.live = live
-	if err := add(w.own(labels.FromStrings(model.MetricNameLabel, "up")), 1); err != nil {
-		return err
-	}
-	return app.Commit()
+	return out, nil
 }
 
-// own gives a series the labels of the target.
-func (w *watch) own(series labels.Labels) labels.Labels {
-	b := labels.NewBuilder(series)
-	w.target.Range(func(l labels.Label) { b.Set(l.Name, l.Value) })
-	return b.Labels()
+// watch follows the alerts of one rule.
+type watch struct {
+	states  map[string]Change // of those that are not inactive
+	changes []Change
 }
 
-// evaluate evaluates the groups that are due.
-func (w *watch) evaluate(at time.Time) error {
-	now := map[string]Change{}
-	for _, g := range w.groups {
-		if at.UnixNano()%g.Interval().Nanoseconds() == 0 {
-			g.Eval(context.Background(), at)
-		}
-		for _, r := range g.Rules() {
-			if err := r.LastError(); err != nil {
-				return fmt.Errorf("evaluate %s at %v: %w", r.Name(), at, err)
-			}
-		}
-		for _, r := range g.AlertingRules() {
-			for _, a := range r.ActiveAlerts() {
-				now[a.Labels.String()] = Change{at, a.Labels, a.State}
-			}
+// look notes what is otherwise than at the last evaluation.
+func (w *watch) look(rule *rules.AlertingRule, since time.Duration) (goOn bool) {
+	at, now := instant(since), map[string]Change{}
+	for _, a := range rule.ActiveAlerts() {
+		name := a.Labels.String()
+		now[name] = Change{at, a.Labels, a.State}
+		if was, ok := w.states[name]; !ok || was.State != a.State {
+			w.changes = append(w.changes, now[name])
 		}
 	}
-	w.compare(at, now)
-	return nil
-}
-
-// compare notes what is otherwise than at the last evaluation.
-func (w *watch) compare(at time.Time, now map[string]Change) {
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		is := now[name]
-		if was, ok := w.states[name]; !ok || was.State != is.State {
-			w.changes = append(w.changes, is)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(w.states)) {
+	for name, was := range w.states {
 		if _, ok := now[name]; !ok {
-			w.changes = append(w.changes, Change{at, w.states[name].Alert, rules.StateInactive})
+			w.changes = append(w.changes, Change{at, was.Alert, rules.StateInactive})
 		}
 	}
 	w.states = now
+	return true
 }
