@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"probes/workload":          {"probes"},
 	"probes/loadgen":           {"probes"},
 	"probes/fakellm":           {"probes"},
-	"probes/fetch":             {},
+	"probes/fetch":             {"probes"},
 	"probes/tokenizer":         {"probes"},
 	"probes/imports":           {"probes", "probes/stats"},
 	"probes/inspect":           {"probes"},

@@ -1,5 +1,7 @@
 package probes
 
+import "net/url"
+
 // redacted stands wherever a secret would have been printed.
 const redacted = "<secret>"
 
@@ -27,3 +29,14 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // MarshalYAML hides the value from YAML dumps.
 func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
+
+// PlainURL is a URL as it may be printed and kept: without user, query and fragment,
+// any of which may be a secret. It is empty for what is no URL.
+func PlainURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
+	return u.String()
+}

@@ -152,6 +152,6 @@ func EncodeGate(run *probes.Run, exit int, version string) ([]byte, error) {
 func newTarget(t *probes.Target) target {
 	return target{
 		Name: t.Name, Pool: t.Pool, Environment: string(t.Environment), Site: text(t.Site), Backend: t.Backend,
-		Model: text(t.Model), BaseURL: printable(t.BaseURL), Labels: t.Labels, Connection: string(t.Connection.Policy),
+		Model: text(t.Model), BaseURL: probes.PlainURL(t.BaseURL), Labels: t.Labels, Connection: string(t.Connection.Policy),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/url"
 	"strings"
 	"time"
 
@@ -190,16 +189,6 @@ func requestRate(a probes.Arrivals) any {
 		return nil
 	}
 	return number(a.Rate)
-}
-
-// printable drops what a URL may hide. One that cannot be read is left out.
-func printable(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	u.User, u.RawQuery, u.Fragment, u.RawFragment, u.ForceQuery = nil, "", "", "", false
-	return u.String()
 }
 
 // instant is null for the zero time.

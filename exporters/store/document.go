@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net/url"
 	"slices"
 
 	"github.com/inferbeat/inferbeat/probes"
@@ -18,9 +17,9 @@ import (
 // it. Its secrets are left out by their type; what remains are the places where people
 // write them although they should not.
 func PlainTarget(t probes.Target) probes.Target {
-	t.BaseURL = printable(t.BaseURL)
-	t.MetricsURL = printable(t.MetricsURL)
-	t.Connection.Proxy = printable(t.Connection.Proxy)
+	t.BaseURL = probes.PlainURL(t.BaseURL)
+	t.MetricsURL = probes.PlainURL(t.MetricsURL)
+	t.Connection.Proxy = probes.PlainURL(t.Connection.Proxy)
 	t.Connection.APIKey, t.Connection.APIKeyFile, t.Connection.Headers = "", "", nil
 	return t
 }
@@ -31,16 +30,6 @@ func PlainSpec(s probes.Spec) probes.Spec {
 	s.Expect = probes.Expect{}
 	s.Workload.URL, s.Workload.Sampling.ExtraBody = "", nil
 	return s
-}
-
-// printable drops what a URL may hide. What is no URL is left out.
-func printable(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	u.User, u.RawQuery, u.Fragment, u.RawFragment, u.ForceQuery = nil, "", "", "", false
-	return u.String()
 }
 
 // pieces are a run taken apart.

@@ -1,12 +1,15 @@
 package backend
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/inferbeat/inferbeat/probes"
 )
 
 // BaseURL makes a base URL of a host and a port, as flags give them. Port 0 means
@@ -182,10 +185,5 @@ func engineURL(base, path string) (string, error) {
 
 // withoutQuery is a URL as it may be printed: no user, query or fragment.
 func withoutQuery(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "(unreadable)"
-	}
-	u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
-	return u.String()
+	return cmp.Or(probes.PlainURL(raw), "(unreadable)")
 }

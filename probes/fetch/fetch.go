@@ -13,6 +13,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,6 +28,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/inferbeat/inferbeat/probes"
 )
 
 // stall is how long a transfer may stand still.
@@ -241,10 +244,5 @@ func hashFile(ctx context.Context, name string) (string, error) {
 
 // printable is a URL without what may be a secret.
 func printable(rawURL string) string {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return "the dataset"
-	}
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return u.String()
+	return cmp.Or(probes.PlainURL(rawURL), "the dataset")
 }

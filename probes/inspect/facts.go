@@ -138,8 +138,7 @@ func clean(s string) string {
 		s = s[:1<<12]
 	}
 	if u, err := url.Parse(s); err == nil && u.Scheme != "" && u.Host != "" {
-		u.User, u.RawQuery, u.Fragment = nil, "", ""
-		s = u.String()
+		s = probes.PlainURL(s)
 	}
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
