@@ -18,28 +18,40 @@ import (
 // that is no such run ends the reading with an error that names it.
 func Read(file string, r io.Reader) ([]*probes.Run, error) {
 	var runs []*probes.Run
+	err := eachLine(file, r, func(text []byte, origin string) error {
+		run, err := readLine(text)
+		if err != nil {
+			return err
+		}
+		run.Origin = origin
+		runs = append(runs, run)
+		return nil
+	})
+	if err == nil && len(runs) == 0 {
+		err = fmt.Errorf("%s: holds no result", file)
+	}
+	return runs, err
+}
+
+// eachLine calls take with every line of a file that is not empty and with its place,
+// FILE:LINE, until one is refused; the error names the place.
+func eachLine(file string, r io.Reader, take func(text []byte, origin string) error) error {
 	lines := bufio.NewReaderSize(r, 1<<16)
 	for number := 1; ; number++ {
+		origin := fmt.Sprintf("%s:%d", file, number)
 		text, err := lines.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
-			return runs, fmt.Errorf("%s:%d: read: %w", file, number, err)
+			return fmt.Errorf("%s: read: %w", origin, err)
 		}
 		if text := bytes.TrimSpace(text); len(text) > 0 {
-			run, problem := readLine(text)
-			if problem != nil {
-				return runs, fmt.Errorf("%s:%d: %w", file, number, problem)
+			if problem := take(text, origin); problem != nil {
+				return fmt.Errorf("%s: %w", origin, problem)
 			}
-			run.Origin = fmt.Sprintf("%s:%d", file, number)
-			runs = append(runs, run)
 		}
 		if err != nil {
-			break
+			return nil
 		}
 	}
-	if len(runs) == 0 {
-		return nil, fmt.Errorf("%s: holds no result", file)
-	}
-	return runs, nil
 }
 
 // written is the part of a line that a run is read back from.

@@ -1,8 +1,6 @@
 package jsonl
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,28 +68,20 @@ type resultLine struct {
 // one of ours ends the reading with an error that names it.
 func Results(file string, r io.Reader) ([]*probes.Run, error) {
 	var runs []*probes.Run
-	lines := bufio.NewReaderSize(r, 1<<16)
-	for n := 1; ; n++ {
-		text, err := lines.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return runs, fmt.Errorf("%s:%d: read: %w", file, n, err)
+	err := eachLine(file, r, func(text []byte, origin string) error {
+		var l resultLine
+		if err := json.Unmarshal(text, &l); err != nil {
+			return fmt.Errorf("parse result: %w", err)
 		}
-		if text := bytes.TrimSpace(text); len(text) > 0 {
-			var l resultLine
-			if problem := json.Unmarshal(text, &l); problem != nil {
-				return runs, fmt.Errorf("%s:%d: parse result: %w", file, n, problem)
-			}
-			if l.Inferbeat == nil {
-				return runs, fmt.Errorf("%s:%d: read result: is not one of inferbeat", file, n)
-			}
-			run := l.run()
-			run.Origin = fmt.Sprintf("%s:%d", file, n)
-			runs = append(withoutSteps(runs, run), run)
+		if l.Inferbeat == nil {
+			return errors.New("read result: is not one of inferbeat")
 		}
-		if err != nil {
-			return runs, nil
-		}
-	}
+		run := l.run()
+		run.Origin = origin
+		runs = append(withoutSteps(runs, run), run)
+		return nil
+	})
+	return runs, err
 }
 
 // withoutSteps drops the lines of a sweep's steps, which stand before its own.
