@@ -97,17 +97,23 @@ func walkOver(nights []Night, settings Settings, rule Rule, said []probes.Acknow
 	for i := range nights {
 		w.y[i] = float64(settings.Direction) * math.Log(nights[i].Value)
 	}
+	inOrder(len(nights), func(t int) time.Time { return nights[t].At }, said, w.night, w.accept)
+	return w
+}
+
+// inOrder shows the nights and what was said about them in the order they came:
+// an acknowledgement goes before the first night that is later than it.
+func inOrder(nights int, at func(night int) time.Time, said []probes.Acknowledgement, night func(t int), accept func(before int, a *probes.Acknowledgement)) {
 	for t := range nights {
-		for len(said) > 0 && said[0].At.Before(nights[t].At) {
-			w.accept(t, &said[0])
+		for len(said) > 0 && said[0].At.Before(at(t)) {
+			accept(t, &said[0])
 			said = said[1:]
 		}
-		w.night(t)
+		night(t)
 	}
 	for i := range said {
-		w.accept(len(nights), &said[i])
+		accept(nights, &said[i])
 	}
-	return w
 }
 
 // walk is the detector's memory.

@@ -49,16 +49,7 @@ func RateNights(samples []Sample, location *time.Location) []RateNight {
 // of the success ratio: 1 - ratio/baseline and the baseline's ratio.
 func DetectRate(nights []RateNight, said []probes.Acknowledgement) Track {
 	w := &rateWalk{nights: nights, open: -1}
-	for t := range nights {
-		for len(said) > 0 && said[0].At.Before(nights[t].At) {
-			w.accept(t, &said[0])
-			said = said[1:]
-		}
-		w.night(t)
-	}
-	for i := range said {
-		w.accept(len(nights), &said[i])
-	}
+	inOrder(len(nights), func(t int) time.Time { return nights[t].At }, said, w.night, w.accept)
 	return w.track()
 }
 
