@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -39,15 +40,7 @@ var answerStates = map[probes.GateAnswer]string{
 func newComparisonRow(c *probes.ComparisonStatus, status Status) comparisonRow {
 	r := comparisonRow{
 		Name: c.Name, Reference: c.Reference, Candidate: c.Candidate, State: "waiting", Active: c.Active,
-		Pairs: dash, LastRun: "never", NextRun: dash,
-	}
-	switch {
-	case status.Paused:
-		r.NextRun = "paused"
-	case c.Active:
-		r.NextRun = "running"
-	case !c.NextStart.IsZero():
-		r.NextRun = "in " + span(c.NextStart.Sub(status.Now))
+		Pairs: dash, LastRun: "never", NextRun: nextRun(status.Paused, c.Active, c.NextStart, status.Now),
 	}
 	if c.Last != nil {
 		r.LastRun = fmt.Sprintf("%s, %s ago", c.Last.Result, span(status.Now.Sub(c.LastCompletion)))
@@ -56,7 +49,7 @@ func newComparisonRow(c *probes.ComparisonStatus, status Status) comparisonRow {
 	found := probes.Comparison{}
 	if c.Result != nil {
 		found = *c.Result.Comparison
-		r.State = or(answerStates[found.Answer], "unknown")
+		r.State = cmp.Or(answerStates[found.Answer], "unknown")
 		r.Pairs = fmt.Sprintf("%d of %d", found.Used, found.Pairs)
 	}
 	for _, metric := range shownMetrics {
@@ -72,13 +65,6 @@ func newComparisonRow(c *probes.ComparisonStatus, status Status) comparisonRow {
 		r.Metrics = append(r.Metrics, cell)
 	}
 	return r
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // comparisonJSON is one comparison on /api/v1/comparisons. Differences are in the

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,7 +167,7 @@ func newRunView(run *probes.Run) *runView {
 	v := &runView{
 		ID: run.ID, Target: run.Target.Name, Probe: run.Spec.Probe, Model: run.Target.Model, State: string(run.Verdict.State), Validity: string(run.Validity.State),
 		Start: run.Start.UTC().Format("2006-01-02 15:04:05 UTC"), Duration: run.End.Sub(run.Start).Round(time.Millisecond).String(), Kind: run.Spec.Kind, Result: run.Result,
-		TTFTp50: r.TTFTp50, TTFTp99: r.TTFTp99, TPOTp50: r.TPOTp50, E2Ep99: r.E2Ep99, Output: orDash(r.Output), Success: orDash(r.Success), Samples: r.Samples,
+		TTFTp50: r.TTFTp50, TTFTp99: r.TTFTp99, TPOTp50: r.TPOTp50, E2Ep99: r.E2Ep99, Output: cmp.Or(r.Output, dash), Success: cmp.Or(r.Success, dash), Samples: r.Samples,
 		PairURL:     pairURL(run.Target.Name, run.Spec.Probe),
 		Fingerprint: run.Fingerprint, Reasons: reasons(run), Traps: texts(run.Traps), Facts: run.Facts.All(),
 		Requests: s.Requests, Completed: s.Completed, Failed: s.Failed, Records: len(run.Records),
@@ -185,13 +186,6 @@ func newRunView(run *probes.Run) *runView {
 // pairURL is the page of a pair; names may hold a slash.
 func pairURL(target, probe string) string {
 	return "/ui/targets/" + url.PathEscape(target) + "/probes/" + url.PathEscape(probe)
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return dash
-	}
-	return text
 }
 
 func drawRuns(w http.ResponseWriter, v runsView) error {
@@ -230,8 +224,8 @@ func newStoredJSON(run *probes.Run) storedJSON {
 		Target:  run.Target.Name, Pool: run.Target.Pool, Environment: run.Target.Environment, Model: run.Target.Model, Probe: run.Spec.Probe, Kind: run.Spec.Kind,
 		Traps: run.Traps, Server: run.Facts, Requests: s.Requests, Completed: s.Completed, SuccessRatio: s.SuccessRatio, OutputThroughput: s.OutputThroughput,
 	}
-	if c := run.Capacity; run.Spec.Kind == probes.Sweep {
-		j.Capacity = &capacityJSON{c.Rate, c.Low, c.High, c.Safe, c.Bracketed, c.Objective}
+	if run.Spec.Kind == probes.Sweep {
+		j.Capacity = newCapacityJSON(run.Capacity)
 	}
 	if len(s.Latency) > 0 {
 		j.Latency = map[probes.Signal]*probes.Distribution{}

@@ -106,17 +106,10 @@ func newRow(p *probes.PairStatus, now time.Time) row {
 	r := row{
 		Probe: p.Pair.Probe, Kind: p.Kind, Active: p.Active, State: "waiting",
 		TTFTp50: dash, TTFTp99: dash, TPOTp50: dash, E2Ep99: dash, Output: dash, Success: dash, Samples: dash,
-		LastRun: "never", NextRun: dash,
+		LastRun: "never", NextRun: nextRun(p.Paused, p.Active, p.NextStart, now),
 	}
-	switch {
-	case p.Paused:
-		r.NextRun = "paused"
-	case p.Active:
-		r.NextRun = "running"
-	case p.Held != nil:
+	if p.Held != nil && !p.Paused && !p.Active {
 		r.NextRun = heldText(p.Held, now)
-	case !p.NextStart.IsZero():
-		r.NextRun = "in " + span(p.NextStart.Sub(now))
 	}
 	if p.Last != nil {
 		r.LastRun = fmt.Sprintf("%s, %s ago", p.Last.Result, span(now.Sub(p.LastCompletion)))
@@ -149,6 +142,19 @@ func heldText(h *probes.Hold, now time.Time) string {
 		why = "the server's Retry-After"
 	}
 	return fmt.Sprintf("held for %s: %s", span(h.Until.Sub(now)), why)
+}
+
+// nextRun is when a run comes, or why none does; a zero time is not known.
+func nextRun(paused, active bool, at, now time.Time) string {
+	switch {
+	case paused:
+		return "paused"
+	case active:
+		return "running"
+	case !at.IsZero():
+		return "in " + span(at.Sub(now))
+	}
+	return dash
 }
 
 func fillResult(r *row, res *probes.Result) {
@@ -319,6 +325,10 @@ type capacityJSON struct {
 	Objective string                   `json:"objective"`
 }
 
+func newCapacityJSON(c probes.Capacity) *capacityJSON {
+	return &capacityJSON{c.Rate, c.Low, c.High, c.Safe, c.Bracketed, c.Objective}
+}
+
 func newPairsJSON(pairs []probes.PairStatus) []pairJSON {
 	out := make([]pairJSON, 0, len(pairs))
 	for i := range pairs {
@@ -343,8 +353,8 @@ func newPairsJSON(pairs []probes.PairStatus) []pairJSON {
 				SuccessRatio: r.Summary.SuccessRatio, OutputThroughput: r.Summary.OutputThroughput,
 				Requests: r.Summary.Requests, Completed: r.Summary.Completed,
 			}
-			if c := r.Capacity; p.Kind == probes.Sweep {
-				j.Result.Capacity = &capacityJSON{c.Rate, c.Low, c.High, c.Safe, c.Bracketed, c.Objective}
+			if p.Kind == probes.Sweep {
+				j.Result.Capacity = newCapacityJSON(r.Capacity)
 			}
 			j.Latency = map[probes.Signal]*probes.Distribution{}
 			for signal, d := range r.Summary.Latency {
