@@ -2,7 +2,6 @@ package probes
 
 import (
 	"fmt"
-	"slices"
 )
 
 // Outcome is how a request ended. The list is closed: an outcome may be a label.
@@ -111,6 +110,3 @@ func (f Flags) MarshalJSON() ([]byte, error) {
 	}
 	return append(out, ']'), nil
 }
-
-// FlagNames is the closed list of flag names.
-func FlagNames() []string { return slices.Clone(flagNames) }
