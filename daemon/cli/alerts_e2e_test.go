@@ -121,25 +121,30 @@ targets:
 	r.daemon = startProcess(t, binary, "serve", "--config", config, "--listen", listen)
 	eventually(t, "the daemon is ready", func() bool { code, _ := fetch("http://" + listen + "/-/ready"); return code == 200 })
 
+	r.rules(binary, dir, listen, mail.URL)
+	r.serve(dir, listen)
+	return r
+}
+
+// rules writes the rules and the routes to the inbox.
+func (r *rehearsal) rules(binary, dir, daemon, mail string) {
 	for _, args := range [][]string{
-		{"--output-dir", dir, "--faster", faster, "--runbook-base-url", "http://" + listen + "/runbooks"},
+		{"--output-dir", dir, "--faster", faster, "--runbook-base-url", "http://" + daemon + "/runbooks"},
 		{"--output-dir", dir, "--faster", faster, "--format", "alertmanager",
-			"--webhook", fmt.Sprintf("default=%[1]s/default,pager=%[1]s/pager,deadman=%[1]s/deadman", mail.URL)},
+			"--webhook", fmt.Sprintf("default=%[1]s/default,pager=%[1]s/pager,deadman=%[1]s/deadman", mail)},
 	} {
 		if out, err := exec.Command(binary, append([]string{"alerts"}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("alerts %v: %v\n%s", args, err, out)
+			r.Fatalf("alerts %v: %v\n%s", args, err, out)
 		}
 	}
 	for _, check := range [][]string{
-		{tool(t, "E2E_PROMTOOL"), "check", "rules", filepath.Join(dir, "inferbeat.yml")},
-		{tool(t, "E2E_AMTOOL"), "check-config", filepath.Join(dir, "alertmanager.yml")},
+		{tool(r.T, "E2E_PROMTOOL"), "check", "rules", filepath.Join(dir, "inferbeat.yml")},
+		{tool(r.T, "E2E_AMTOOL"), "check-config", filepath.Join(dir, "alertmanager.yml")},
 	} {
 		if out, err := exec.Command(check[0], check[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", check, err, out)
+			r.Fatalf("%v: %v\n%s", check, err, out)
 		}
 	}
-	r.serve(dir, listen)
-	return r
 }
 
 // serve starts Prometheus and Alertmanager on what has been written.
