@@ -172,7 +172,7 @@ func fillResult(r *row, res *probes.Result) {
 	r.E2Ep99 = millis(s.Distribution(probes.E2E).Get(probes.StatP99))
 	r.Samples = strconv.Itoa(ttft.N)
 	if v, ok := s.OutputThroughput.Get(); ok {
-		r.Output = number(v)
+		r.Output = number(v) + " tok/s"
 	}
 	if v, ok := s.SuccessRatio.Get(); ok {
 		r.Success = percent(v)

@@ -57,7 +57,7 @@ func TestRowSaysWhatIsKnownAndNothingElse(t *testing.T) {
 	got := newRow(&p, noon)
 	want := row{
 		Probe: "canary", Kind: probes.Canary, State: "pass", Reasons: got.Reasons,
-		TTFTp50: "123 ms", TTFTp99: "12.5 s", TPOTp50: dash, E2Ep99: dash, Output: "123", Success: "99.9 %", Samples: "40",
+		TTFTp50: "123 ms", TTFTp99: "12.5 s", TPOTp50: dash, E2Ep99: dash, Output: "123 tok/s", Success: "99.9 %", Samples: "40",
 		Tail: true, LastRun: "success, 1 min ago", NextRun: "in 12 s",
 	}
 	if len(got.Reasons) != 0 {
