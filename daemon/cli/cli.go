@@ -79,6 +79,7 @@ func commands() []command {
 		importCommand,
 		serveCommand,
 		checkCommand,
+		healthCommand,
 		historyCommand,
 		ackCommand,
 		exportCommand,

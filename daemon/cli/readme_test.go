@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -32,7 +33,15 @@ func TestDocumentedCalls(t *testing.T) {
 	calls := regexp.MustCompile(`(?m)(?:go run \.|inferbeat) ([a-z]+)((?: +--?[a-z][^\s#` + "`" + `]*(?: +[^-\s#` + "`" + `][^\s` + "`" + `]*)?)*)`)
 	flag := regexp.MustCompile(`--([a-z-]+)`)
 	shown := map[string]int{}
-	for _, file := range []string{readme, examples + "/minimal.yaml", examples + "/continuous.yaml", examples + "/nightly.yaml", examples + "/compare.yaml"} {
+	files := []string{readme, "../../dashboards/README.md"}
+	for _, pattern := range []string{"*.md", "*/*.*", "docker/Dockerfile", "helm/inferbeat/values.yaml"} {
+		found, err := filepath.Glob("../../deploy/" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
 		for _, match := range calls.FindAllStringSubmatch(readFile(t, file), -1) {
 			c, ok := all[match[1]]
 			if !ok {

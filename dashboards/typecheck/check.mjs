@@ -18,7 +18,8 @@ const known = [
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out);
-execFileSync('go', ['run', '../..', 'dashboards', '--form', 'v2', '--output-dir', 'out'], { cwd: new URL('.', import.meta.url) });
+const [program, ...args] = process.env.INFERBEAT ? [process.env.INFERBEAT] : ['go', 'run', '../..'];
+execFileSync(program, [...args, 'dashboards', '--form', 'v2', '--output-dir', 'out'], { cwd: new URL('.', import.meta.url) });
 const files = [];
 const check = (name, type, module, board) => {
   files.push(name);
