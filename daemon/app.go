@@ -198,6 +198,9 @@ func (a *App) Run(ctx context.Context) error {
 	start("end the pruning of the store", func(ctx context.Context) {
 		a.memory.keepSmall(ctx, func() []probes.PairStatus { return a.tracker.snapshot(nil) })
 	})
+	if a.memory.store != nil {
+		start("end the watch on acknowledgements", a.hearAcks)
+	}
 	if a.embedded != nil {
 		start("close the embedded Prometheus", a.keepSeries)
 	}

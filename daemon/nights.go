@@ -97,7 +97,7 @@ func (a *App) judgeNights(spec *probes.Spec, run *probes.Run) {
 		return
 	}
 	judgement := regression.Judge(append(earlier, sample), options)
-	run.Changes = judgement.Changes
+	run.Changes, run.OwnVerdict = judgement.Changes, run.Verdict
 	run.Verdict = regression.Verdict(run.Verdict, run.Changes)
 	for _, n := range a.nights.fresh(key, judgement.News, run.Start) {
 		log.Warn("nights have changed", "metric", n.Metric, "event", n.Kind, "since", n.Since.Format(time.DateOnly),

@@ -42,7 +42,10 @@ type Run struct {
 	Summary  Summary
 	Validity Validity
 	Verdict  Verdict
-	Traps    []Reason
+	// OwnVerdict is the verdict without what the nights before have added to it; zero of
+	// a run that was not judged over nights.
+	OwnVerdict Verdict
+	Traps      []Reason
 	// Facts are those of the server before the run, as far as it tells.
 	Facts ServerFacts
 	// Parts are the runs that this one is made of, in order: the repeats of a load,

@@ -15,7 +15,8 @@ import (
 var ackCommand = command{
 	name: "ack", usage: "ack TARGET PROBE --config FILE --author NAME --reason TEXT [flags]", short: "accept a change as the new normal", operands: true,
 	about: `Accepts what has changed in the nights of a probe on a target as the new normal: the baseline
-begins anew with it, at the pair's next run. Who said so and why is kept for ever;
+begins anew with it. A running daemon hears of it within seconds, and the pair is shown as
+it stands then, alerts included. Who said so and why is kept for ever;
 'inferbeat history --acks' lists it.`,
 	define: func(f *flagSet) action {
 		o := &ackFlags{}
@@ -74,6 +75,6 @@ func (o *ackFlags) acknowledge(ctx context.Context, p Process, args []string) (i
 	if err := s.Acknowledge(ctx, a); err != nil {
 		return exitFail, err
 	}
-	fmt.Fprintf(p.Stdout, "Kept: %s accepts the change of %s on %s; its next run is judged by it.\n", a.Author, a.Probe, a.Target)
+	fmt.Fprintf(p.Stdout, "Kept: %s accepts the change of %s on %s; a daemon that is running shows it within seconds.\n", a.Author, a.Probe, a.Target)
 	return exitPass, nil
 }

@@ -88,7 +88,7 @@ func TestHistory(t *testing.T) {
 func TestAck(t *testing.T) {
 	file, s := keeping(t, keptRun(0))
 	got := call(t.Context(), nil, "ack", "a", "nightly", "--metric", "ttft_p50", "--since", "2026-05-01", "--author", "kim", "--reason", "new image", "--config", file)
-	if got.code != 0 || got.stdout != "Kept: kim accepts the change of nightly on a; its next run is judged by it.\n" {
+	if got.code != 0 || got.stdout != "Kept: kim accepts the change of nightly on a; a daemon that is running shows it within seconds.\n" {
 		t.Errorf("ack: exit %d, %s%s", got.code, got.stdout, got.stderr)
 	}
 	acks, err := s.Acknowledgements(t.Context(), "a", "nightly")

@@ -280,28 +280,43 @@ func (s *Store) States(ctx context.Context, prefix string) ([]State, error) {
 // Acknowledgements returns those of a target and a probe in the order in which they
 // were given; an empty name selects all.
 func (s *Store) Acknowledgements(ctx context.Context, target, probe string) ([]probes.Acknowledgement, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT at, since, target, probe, metric, author, reason FROM acknowledgements
-WHERE (?1 = '' OR target = ?1) AND (?2 = '' OR probe = ?2) ORDER BY at, id`, target, probe)
+	said, _, err := s.acknowledgements(ctx, "(?1 = '' OR target = ?1) AND (?2 = '' OR probe = ?2) ORDER BY at, id", target, probe)
+	return said, err
+}
+
+// AcknowledgedSince returns the acknowledgements that were given after the one with a
+// number, and the number of the last one. The first has a number above 0. It costs next
+// to nothing when there are none, so that it can be asked all the time.
+func (s *Store) AcknowledgedSince(ctx context.Context, number int64) ([]probes.Acknowledgement, int64, error) {
+	said, last, err := s.acknowledgements(ctx, "id > ?1 ORDER BY id", number)
+	return said, max(number, last), err
+}
+
+// acknowledgements returns those of a WHERE clause, and the largest of their numbers.
+func (s *Store) acknowledgements(ctx context.Context, where string, args ...any) (out []probes.Acknowledgement, last int64, err error) {
+	fail := func(err error) ([]probes.Acknowledgement, int64, error) {
+		return nil, 0, fmt.Errorf("read acknowledgements of store %s: %w", s.file, s.explain(err))
+	}
+	rows, err := s.reader.QueryContext(ctx, "SELECT id, at, since, target, probe, metric, author, reason FROM acknowledgements WHERE "+where, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read acknowledgements of store %s: %w", s.file, s.explain(err))
+		return fail(err)
 	}
 	defer rows.Close()
-	var out []probes.Acknowledgement
 	for rows.Next() {
 		var a probes.Acknowledgement
-		var at int64
+		var id, at int64
 		var since sql.NullInt64
-		if err := rows.Scan(&at, &since, &a.Target, &a.Probe, &a.Metric, &a.Author, &a.Reason); err != nil {
-			return nil, fmt.Errorf("read acknowledgements of store %s: %w", s.file, err)
+		if err := rows.Scan(&id, &at, &since, &a.Target, &a.Probe, &a.Metric, &a.Author, &a.Reason); err != nil {
+			return fail(err)
 		}
 		a.At = time.Unix(0, at).UTC()
 		if since.Valid {
 			a.Since = time.Unix(0, since.Int64).UTC()
 		}
-		out = append(out, a)
+		out, last = append(out, a), max(last, id)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read acknowledgements of store %s: %w", s.file, s.explain(err))
+		return fail(err)
 	}
-	return out, nil
+	return out, last, nil
 }
