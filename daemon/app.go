@@ -314,6 +314,7 @@ func (a *App) Pairs() []probes.PairStatus {
 	apply(incidentsOf(pairs, a.labels), pairs)
 	outliers(pairs)
 	a.sayHeld(pairs, time.Now())
+	a.memory.sayUnstored(pairs)
 	return pairs
 }
 
@@ -337,6 +338,7 @@ func (a *App) Status() web.Status {
 		Paused: a.scheduler.Paused(), ConfigSHA: a.config.SHA256(), Banner: a.options.Banner,
 		StoreError: a.memory.failing(),
 	}
+	s.Unstored, _ = a.memory.backlog.state()
 	if a.reloadErr != nil {
 		s.ReloadError = a.reloadErr.Error()
 	}

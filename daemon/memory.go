@@ -20,14 +20,15 @@ import (
 )
 
 // memory is what outlives the process. Without a store it keeps the error budgets of
-// this process alone. A store that fails costs what it was to keep and nothing else: the
-// daemon goes on measuring, counts the failures and says so.
+// this process alone. A store that fails costs nothing else: the daemon goes on measuring,
+// counts the failures and says so, and writes what it could not write once it can.
 type memory struct {
 	store   *store.Store // nil: nothing is kept
 	log     *slog.Logger
 	now     func() time.Time
 	maxSize int64
 	budgets *budgets
+	backlog backlog
 
 	mu        sync.Mutex
 	errors    map[string]uint64
@@ -55,6 +56,7 @@ func openMemory(ctx context.Context, c config.Storage, log *slog.Logger, now fun
 	if err != nil {
 		return nil, err
 	}
+	m.backlog.write = m.store.AddPacked
 	states, err := m.store.States(ctx, budgetPrefix)
 	if err == nil {
 		err = m.budgets.restore(states)
@@ -69,6 +71,10 @@ func openMemory(ctx context.Context, c config.Storage, log *slog.Logger, now fun
 func (m *memory) close() error {
 	if m.store == nil {
 		return nil
+	}
+	m.catchUp(context.Background())
+	if waiting, _ := m.backlog.state(); waiting > 0 {
+		m.log.Error("runs that could not be stored are lost with this process", "runs", waiting)
 	}
 	return m.store.Close()
 }
@@ -201,16 +207,6 @@ func (m *memory) remember(ctx context.Context, run *probes.Run, next *pairState,
 		return
 	}
 	m.add(ctx, run, states, nil)
-}
-
-// add writes a run with the states that follow from it; broken is why the last of these
-// could not be made.
-func (m *memory) add(ctx context.Context, run *probes.Run, states []store.State, broken error) {
-	if broken != nil {
-		m.note(storeAdd, broken)
-		states = states[:len(states)-1]
-	}
-	m.note(storeAdd, m.store.Add(ctx, run, states...))
 }
 
 func (m *memory) pairState(s *probes.PairStatus) (store.State, error) {
@@ -372,7 +368,7 @@ func (m *memory) note(operation string, err error) {
 		return
 	}
 	if cause != m.trouble {
-		m.log.Error("the store cannot be written; measuring goes on, and a restart will have forgotten what is measured now", "operation", operation, "err", err)
+		m.log.Error("the store cannot be written; measuring goes on, what is measured waits in memory, and a restart will have forgotten it", "operation", operation, "err", err)
 		m.trouble = cause
 	}
 }
@@ -397,9 +393,10 @@ func (m *memory) storeState() *prom.StoreState {
 	if m.store == nil {
 		return nil
 	}
+	waiting, lost := m.backlog.state()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := &prom.StoreState{Errors: map[string]uint64{}, Size: m.size, LastWrite: m.lastWrite}
+	s := &prom.StoreState{Errors: map[string]uint64{}, Size: m.size, LastWrite: m.lastWrite, Waiting: waiting, Lost: lost}
 	for operation, n := range m.errors {
 		s.Errors[operation] = n
 	}
@@ -452,6 +449,7 @@ func (m *memory) keepSmall(ctx context.Context, pairs func() []probes.PairStatus
 	defer ticker.Stop()
 	var pruned time.Time
 	for {
+		m.catchUp(ctx)
 		m.measure()
 		now := m.now()
 		due := now.Sub(pruned) >= pruneEvery

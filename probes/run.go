@@ -189,7 +189,9 @@ type PairStatus struct {
 	ConsecutiveFailures int
 
 	// Last is the run that ended last, without its records; nil before the first.
-	Last *Run
+	// Unstored says that it should be in the store, and is not.
+	Last     *Run
+	Unstored bool
 	// Result is the last result that may be shown as a number: nil before the
 	// first, after an invalid run it stays what it was, and it is nil again once
 	// it is older than the spec's StaleAfter.

@@ -220,7 +220,7 @@ type storedJSON struct {
 func newStoredJSON(run *probes.Run) storedJSON {
 	s := &run.Summary
 	j := storedJSON{
-		runJSON: runJSON{run.ID, run.Start, run.End, run.Result, run.Error, s.Outcomes, run.Verdict, run.Validity, run.Fingerprint},
+		runJSON: *newRunJSON(run),
 		Target:  run.Target.Name, Pool: run.Target.Pool, Environment: run.Target.Environment, Model: run.Target.Model, Probe: run.Spec.Probe, Kind: run.Spec.Kind,
 		Traps: run.Traps, Server: run.Facts, Requests: s.Requests, Completed: s.Completed, SuccessRatio: s.SuccessRatio, OutputThroughput: s.OutputThroughput,
 	}

@@ -113,6 +113,9 @@ func newRow(p *probes.PairStatus, now time.Time) row {
 	}
 	if p.Last != nil {
 		r.LastRun = fmt.Sprintf("%s, %s ago", p.Last.Result, span(now.Sub(p.LastCompletion)))
+		if p.Unstored {
+			r.LastRun += ", not stored"
+		}
 		r.State = string(p.Last.Verdict.State)
 		r.Reasons = reasons(p.Last)
 	}
@@ -297,10 +300,12 @@ type runJSON struct {
 	Verdict     probes.Verdict         `json:"verdict"`
 	Validity    probes.Validity        `json:"validity"`
 	Fingerprint string                 `json:"fingerprint,omitempty"`
+	Unstored    bool                   `json:"unstored,omitempty"` // the store could not write it so far
 }
 
 func newRunJSON(r *probes.Run) *runJSON {
-	return &runJSON{r.ID, r.Start, r.End, r.Result, r.Error, r.Summary.Outcomes, r.Verdict, r.Validity, r.Fingerprint}
+	return &runJSON{ID: r.ID, Start: r.Start, End: r.End, Result: r.Result, Error: r.Error, Outcomes: r.Summary.Outcomes,
+		Verdict: r.Verdict, Validity: r.Validity, Fingerprint: r.Fingerprint}
 }
 
 type resultJSON struct {
@@ -346,6 +351,7 @@ func newPairsJSON(pairs []probes.PairStatus) []pairJSON {
 		}
 		if r := p.Last; r != nil {
 			j.LastRun = newRunJSON(r)
+			j.LastRun.Unstored = p.Unstored
 		}
 		if r := p.Result; r != nil {
 			j.Result = &resultJSON{

@@ -33,6 +33,7 @@ type Status struct {
 	ConfigSHA   string
 	ReloadError string // why the last reload failed; empty when it did not
 	StoreError  string // why the store cannot be written; empty while it can
+	Unstored    int    // ended runs that wait for it
 	Banner      string // a line for every page, such as "simulated replicas"
 }
 

@@ -247,6 +247,8 @@ var daemonMetrics = []Metric{
 	daemon(StoreErrors, Counter, Beta, OnScrape, "Failed operations of the store; absent without a store.", LabelOperation),
 	daemon(StoreSize, Gauge, Beta, OnTimer, "Bytes that the store's files take, measured every minute."),
 	daemon(StoreLastWrite, Gauge, Beta, OnRun, "Unix time of the store's last successful write; absent before the first."),
+	daemon(StoreUnwritten, Gauge, Beta, OnScrape, "Ended runs that the store could not write yet and that wait in memory; a restart loses them."),
+	daemon(StoreLost, Counter, Beta, OnScrape, "Ended runs that the store will not have, because more than 64 MiB waited or the store refused them."),
 	daemon(SelfTestError, Gauge, Beta, OnReference, "Measured minus written latency of the daemon's own reference stream: of ttft the difference, of itl the size of the largest one of a gap.", LabelSignal),
 	daemon(SelfTestTolerance, Gauge, Beta, OnStart, "Error of the reference stream up to which measurements can be believed.", LabelSignal),
 	daemon(SelfTestTimestamp, Gauge, Beta, OnReference, "Unix time at which the reference stream was last measured."),

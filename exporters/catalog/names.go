@@ -150,6 +150,8 @@ const (
 	StoreErrors            = "inferbeat_store_errors_total"
 	StoreSize              = "inferbeat_store_size_bytes"
 	StoreLastWrite         = "inferbeat_store_last_write_timestamp_seconds"
+	StoreUnwritten         = "inferbeat_store_unwritten_runs"
+	StoreLost              = "inferbeat_store_lost_runs_total"
 	SelfTestError          = "inferbeat_selftest_error_seconds"
 	SelfTestTolerance      = "inferbeat_selftest_tolerance_seconds"
 	SelfTestTimestamp      = "inferbeat_selftest_timestamp_seconds"

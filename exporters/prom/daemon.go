@@ -61,6 +61,8 @@ type StoreState struct {
 	Errors    map[string]uint64
 	Size      int64     // bytes; 0: not measured
 	LastWrite time.Time // zero: none yet
+	Waiting   int       // runs that could not be written and are kept
+	Lost      uint64    // and those that are not
 }
 
 // LoopLag is the histogram of inferbeat_client_loop_lag_seconds, which its owner
@@ -150,6 +152,8 @@ func (e *Exporter) addDaemon(b *builder, show forms, now time.Time, facts map[st
 			b.gauge(catalog.StoreSize, nil, float64(s.Size))
 		}
 		b.gaugeTime(catalog.StoreLastWrite, nil, s.LastWrite)
+		b.gauge(catalog.StoreUnwritten, nil, float64(s.Waiting))
+		b.counter(catalog.StoreLost, nil, s.Lost, started)
 	}
 	for _, s := range d.Sinks {
 		name := label(catalog.LabelSink, s.Name)

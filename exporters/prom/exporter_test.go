@@ -762,7 +762,7 @@ func full(t *testing.T, change func(*Options)) *stage {
 	lag.Observe(30 * time.Millisecond)
 	s.daemon = DaemonState{
 		Budgets:      []probes.ErrorBudget{{Pool: "llama", Environment: "production", Model: "llama-3", Probe: "canary", SLO: "fast", Remaining: -0.25}},
-		Store:        &StoreState{Errors: map[string]uint64{"add": 5}, Size: 4096, LastWrite: epoch},
+		Store:        &StoreState{Errors: map[string]uint64{"add": 5}, Size: 4096, LastWrite: epoch, Waiting: 6, Lost: 7},
 		Client:       ClientState{LoopLag: lag, CPU: probes.Known(0.25), Saturated: probes.Known(true)},
 		ConfigSHA256: "0123", ReloadOK: true, ReloadedAt: epoch,
 		Targets: []probes.Target{{Name: "a", Pool: "llama", Environment: probes.Production, Model: "llama-3", Backend: "vllm", Site: "prod-eu",
@@ -801,7 +801,7 @@ func TestDaemonMetrics(t *testing.T) {
 		catalog.SelfTestTolerance + `{signal="ttft"}`: 0.005, catalog.SelfTestTolerance + `{signal="itl"}`: 0.005,
 		catalog.SLOBudgetRemaining + `{model="llama-3",pool="llama",probe="canary",slo="fast",target_env="production"}`: -0.25,
 		catalog.StoreErrors + `{operation="add"}`: 5, catalog.StoreErrors + `{operation="prune"}`: 0,
-		catalog.StoreSize: 4096, catalog.StoreLastWrite: 1_800_000_000,
+		catalog.StoreSize: 4096, catalog.StoreUnwritten: 6, catalog.StoreLost: 7, catalog.StoreLastWrite: 1_800_000_000,
 		catalog.MetricsSeriesLimit: 200_000, of(catalog.RunSkips, "reason", "overlap"): 1,
 	})
 }

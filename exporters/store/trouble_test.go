@@ -227,6 +227,9 @@ func TestDiskFull(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the disk is full; free space") || !strings.Contains(err.Error(), s.Path()) {
 		t.Fatalf("add to a full disk: got error %v, want one that names the file and what to do", err)
 	}
+	if Refused(err) {
+		t.Error("a full disk counts as refusing the run for good")
+	}
 	if _, err := s.Run(t.Context(), "big"); err == nil {
 		t.Error("the run that did not fit is there")
 	}
@@ -241,6 +244,37 @@ func TestDiskFull(t *testing.T) {
 	}
 	if err := s.Check(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// What breaks a rule of the schema would break it again.
+func TestRefused(t *testing.T) {
+	s := openStore(t, Options{})
+	p, err := s.Pack(night(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size, least := p.Size(), packedOverhead+len(p.row.body)+len(p.row.samples); size <= least || p.ID() != night(0).ID {
+		t.Errorf("packed run %s of %d bytes, want %s of more than its body's %d", p.ID(), size, night(0).ID, least)
+	}
+	if _, err := s.writer.Exec("CREATE TRIGGER refuse BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'no'); END"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddPacked(t.Context(), p); !Refused(err) {
+		t.Errorf("added against a rule: %v, want an error that refuses the run for good", err)
+	}
+	if _, err := s.writer.Exec("DROP TRIGGER refuse"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddPacked(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Run(t.Context(), p.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(night(0), got, equate); d != "" {
+		t.Errorf("packed run (-want +got):\n%s", d)
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/inferbeat/inferbeat/probes"
 )
 
@@ -31,19 +34,73 @@ var ErrReadOnly = errors.New("the store was opened for reading")
 // returns nil both are on the disk. A run whose id is there already is not added
 // again.
 func (s *Store) Add(ctx context.Context, run *probes.Run, states ...State) error {
-	row, err := s.rowOf(run)
-	if err == nil {
-		err = s.write(ctx, func(tx *sql.Tx) error {
-			if err := row.insert(ctx, tx); err != nil {
-				return err
-			}
-			return putStates(ctx, tx, states)
-		})
-	}
+	p, err := s.Pack(run, states...)
 	if err != nil {
-		return fmt.Errorf("add run %s to store %s: %w", run.ID, s.file, s.explain(err))
+		return err
+	}
+	return s.AddPacked(ctx, p)
+}
+
+// Packed is a run with its states as they will be written: small, and of known size, so
+// that it can wait for a disk that is full.
+type Packed struct {
+	row    *row
+	states []State
+}
+
+// ID is the run's.
+func (p *Packed) ID() string { return p.row.id }
+
+// Size is about how many bytes of memory it takes.
+func (p *Packed) Size() int {
+	n := packedOverhead + len(p.row.body) + len(p.row.samples)
+	for _, d := range p.row.documents {
+		n += len(d.body)
+	}
+	for i := range p.states {
+		n += len(p.states[i].Key) + len(p.states[i].Value)
+	}
+	return n
+}
+
+// packedOverhead is for what has no length: strings, pointers and the list it is in.
+const packedOverhead = 1024
+
+// Pack does all of Add that needs no disk.
+func (s *Store) Pack(run *probes.Run, states ...State) (*Packed, error) {
+	row, err := s.rowOf(run)
+	if err != nil {
+		return nil, fmt.Errorf("add run %s to store %s: %w", run.ID, s.file, err)
+	}
+	return &Packed{row, states}, nil
+}
+
+// AddPacked is the rest of Add.
+func (s *Store) AddPacked(ctx context.Context, p *Packed) error {
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		if err := p.row.insert(ctx, tx); err != nil {
+			return err
+		}
+		return putStates(ctx, tx, p.states)
+	})
+	if err != nil {
+		return fmt.Errorf("add run %s to store %s: %w", p.row.id, s.file, s.explain(err))
 	}
 	return nil
+}
+
+// Refused reports whether a write failed for what was written, so that it will fail
+// again however the disk is.
+func Refused(err error) bool {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG:
+		return true
+	}
+	return false
 }
 
 // PutState keeps states, each over the one with the same key. They are on the disk
