@@ -27,7 +27,7 @@ type document struct {
 	Metrics           Metrics                `yaml:"metrics" doc:"What is exported to Prometheus."`
 	Results           Results                `yaml:"results" doc:"The results file."`
 	Storage           Storage                `yaml:"storage" doc:"The store: runs, their requests and everything that a restart must not forget, in one SQLite file."`
-	ShutdownGrace     time.Duration          `yaml:"shutdown_grace" default:"30s" doc:"How long running probes may take to end after SIGTERM before their requests are cut."`
+	ShutdownGrace     time.Duration          `yaml:"shutdown_grace" default:"30s" doc:"How long the end may take after SIGTERM: running probes are cut at once and recorded as aborted, then what is queued for the exporters and the store is written."`
 	Pause             bool                   `yaml:"pause" default:"false" doc:"Start no run at all."`
 	MaxConcurrentRuns int                    `yaml:"max_concurrent_runs" default:"500" min:"1" doc:"Runs that go on at once, of all targets together. More that are due wait in the order in which they were due (inferbeat_scheduler_queue_jobs), and are skipped when they are due again (prober_busy)."`
 	Environments      map[string]Environment `yaml:"environments" doc:"Safety limits by environment. production, staging and development exist always; any other name needs a class. A limit that is not written is the one of the class. Limits hold for each target of the environment."`
