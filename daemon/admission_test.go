@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,24 +28,10 @@ type bubble struct {
 }
 
 // inBubble starts one at a full hour of 2000-01-01, when virtual time begins.
-func inBubble(t *testing.T, text string, dial func(context.Context, string, string) (net.Conn, error)) *bubble {
+func inBubble(t *testing.T, text string, dial dialer) *bubble {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "inferbeat.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	app, err := New(Options{
-		ConfigFiles: []string{file}, Version: "test", Dial: dial, LogTo: t.Output(),
-		Overrides: map[string]any{"web.listen_address": "127.0.0.1:0"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := app.listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	app.listener, _ = fakellm.NewPipeListener()
-	app.reference.Listener, app.reference.Dial = fakellm.NewPipeListener()
+	file := configFile(t, text)
+	app, _ := appInBubble(t, Options{ConfigFiles: []string{file}, Version: "test", Dial: dial, LogTo: t.Output()})
 	b := &bubble{App: app, t: t, file: file, began: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -34,63 +34,66 @@ comparisons:
 
 func TestDaemonCompares(t *testing.T) {
 	t.Parallel()
-	results := filepath.Join(t.TempDir(), "results.jsonl")
-	_, reference := engineAt(t, nil)
-	engine, candidate := engineAt(t, func(c *fakellm.Config) { c.Script.TTFT = []time.Duration{60 * time.Millisecond} })
-	d := daemonOf(t, fmt.Sprintf(twoSides, results, reference, candidate))
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		results := filepath.Join(t.TempDir(), "results.jsonl")
+		_, reference := n.engine(nil)
+		engine, candidate := n.engine(func(c *fakellm.Config) { c.Script.TTFT = []time.Duration{60 * time.Millisecond} })
+		d := n.daemon(fmt.Sprintf(twoSides, results, reference, candidate))
 
-	// A gate that asks before the first comparison hears that there is no data.
-	for _, metric := range []string{"overall", "ttft_p50"} {
-		if v, ok := d.metric("inferbeat_comparison_verdict", "comparison", "gate", "metric", metric); !ok || v != 3 {
-			t.Errorf("comparison_verdict{metric=%s} = %v (present %v) on the first scrape, want 3", metric, v, ok)
-		}
-	}
-	of := func(name string) probes.ComparisonStatus {
-		for _, c := range d.Comparisons() {
-			if c.Name == name {
-				return c
+		// A gate that asks before the first comparison hears that there is no data.
+		for _, metric := range []string{"overall", "ttft_p50"} {
+			if v, ok := d.metric("inferbeat_comparison_verdict", "comparison", "gate", "metric", metric); !ok || v != 3 {
+				t.Errorf("comparison_verdict{metric=%s} = %v (present %v) on the first scrape, want 3", metric, v, ok)
 			}
 		}
-		t.Fatalf("there is no comparison %s", name)
-		return probes.ComparisonStatus{}
-	}
-	d.until("a comparison", func() bool { return of("gate").Result != nil })
-	gate := of("gate")
-	wantSame(t, "sides", []string{gate.Reference, gate.Candidate}, []string{"prod", "stage"})
-	wantSame(t, "pairs", []int{gate.Result.Comparison.Pairs, gate.Result.Comparison.Used, len(gate.Result.Parts)}, []int{2, 2, 0})
-	wantSame(t, "the interval", gate.Interval, time.Second)
-	ratio, ok := d.metric("inferbeat_comparison_ratio", "comparison", "gate", "metric", "ttft_p50")
-	if contrast, _ := gate.Result.Comparison.Contrast(probes.MetricTTFTp50); !ok || ratio < 2 || contrast.Candidate < 0.06 {
-		t.Errorf("ratio of ttft_p50 = %v (present %v) of %+v, want a candidate that takes 60 ms and not 2", ratio, ok, contrast)
-	}
-	if v, _ := d.metric("inferbeat_comparison_info", "comparison", "gate", "candidate", "stage", "reference", "prod"); v != 1 {
-		t.Errorf("comparison_info = %v, want 1", v)
-	}
-	// The reference has no configured model: the comparison may be what asks first.
-	d.until("the reference's model", func() bool { return d.Pairs()[0].Pair.Model == "m" })
-	wantSame(t, "runs of the one without a schedule", of("by-hand").Last == nil && of("by-hand").NextStart.IsZero(), true)
+		of := func(name string) probes.ComparisonStatus {
+			for _, c := range d.Comparisons() {
+				if c.Name == name {
+					return c
+				}
+			}
+			t.Fatalf("there is no comparison %s", name)
+			return probes.ComparisonStatus{}
+		}
+		d.until("a comparison", func() bool { return of("gate").Result != nil })
+		gate := of("gate")
+		wantSame(t, "sides", []string{gate.Reference, gate.Candidate}, []string{"prod", "stage"})
+		wantSame(t, "pairs", []int{gate.Result.Comparison.Pairs, gate.Result.Comparison.Used, len(gate.Result.Parts)}, []int{2, 2, 0})
+		wantSame(t, "the interval", gate.Interval, time.Second)
+		ratio, ok := d.metric("inferbeat_comparison_ratio", "comparison", "gate", "metric", "ttft_p50")
+		if contrast, _ := gate.Result.Comparison.Contrast(probes.MetricTTFTp50); !ok || ratio < 2 || contrast.Candidate < 0.06 {
+			t.Errorf("ratio of ttft_p50 = %v (present %v) of %+v, want a candidate that takes 60 ms and not 2", ratio, ok, contrast)
+		}
+		if v, _ := d.metric("inferbeat_comparison_info", "comparison", "gate", "candidate", "stage", "reference", "prod"); v != 1 {
+			t.Errorf("comparison_info = %v, want 1", v)
+		}
+		// The reference has no configured model: the comparison may be what asks first.
+		d.until("the reference's model", func() bool { return d.Pairs()[0].Pair.Model == "m" })
+		wantSame(t, "runs of the one without a schedule", of("by-hand").Last == nil && of("by-hand").NextStart.IsZero(), true)
 
-	code, body := d.request("GET", "/api/v1/comparisons")
-	var listed []struct {
-		Name   string
-		Result *struct{ Pairs int }
-	}
-	if err := json.Unmarshal([]byte(body), &listed); err != nil || code != 200 || len(listed) != 2 || listed[1].Result == nil || listed[1].Result.Pairs != 2 {
-		t.Errorf("the API answered %d, %v: %s", code, err, body)
-	}
-	if _, page := d.request("GET", "/"); !strings.Contains(page, "stage / prod") {
-		t.Error("the page does not show the comparison")
-	}
-	if v, _ := d.metric("inferbeat_exporter_errors_total", "sink", "prometheus"); v != 0 {
-		t.Errorf("%v events of the comparison are errors of an exporter", v)
-	}
-	d.until("its line in the results", func() bool {
-		text, _ := os.ReadFile(results)
-		return strings.Contains(string(text), `"probe":"gate","kind":"paired"`)
+		code, body := d.request("GET", "/api/v1/comparisons")
+		var listed []struct {
+			Name   string
+			Result *struct{ Pairs int }
+		}
+		if err := json.Unmarshal([]byte(body), &listed); err != nil || code != 200 || len(listed) != 2 || listed[1].Result == nil || listed[1].Result.Pairs != 2 {
+			t.Errorf("the API answered %d, %v: %s", code, err, body)
+		}
+		if _, page := d.request("GET", "/"); !strings.Contains(page, "stage / prod") {
+			t.Error("the page does not show the comparison")
+		}
+		if v, _ := d.metric("inferbeat_exporter_errors_total", "sink", "prometheus"); v != 0 {
+			t.Errorf("%v events of the comparison are errors of an exporter", v)
+		}
+		d.until("its line in the results", func() bool {
+			text, _ := os.ReadFile(results)
+			return strings.Contains(string(text), `"probe":"gate","kind":"paired"`)
+		})
+		if engine.Stats().Received < 6 { // two runs of two, and a warm-up each
+			t.Errorf("the candidate got %d requests, want 6 of a comparison", engine.Stats().Received)
+		}
 	})
-	if engine.Stats().Received < 6 { // two runs of two, and a warm-up each
-		t.Errorf("the candidate got %d requests, want 6 of a comparison", engine.Stats().Received)
-	}
 }
 
 func comparisonOf(spec probes.Spec) config.Comparison {

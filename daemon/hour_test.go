@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,25 +80,10 @@ const (
 // its page of metrics was at each scrape.
 func playHour(t *testing.T, s sickness) (pages []scenario.Page) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "inferbeat.yaml")
-	if err := os.WriteFile(file, []byte(hourConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := configFile(t, hourConfig)
 	synctest.Test(t, func(t *testing.T) {
 		servers, dial := fleetOf(t, fakellm.SGLang, fakellm.SGLang, fakellm.SGLang, fakellm.VLLM, fakellm.SGLang)
-		app, err := New(Options{
-			ConfigFiles: []string{file}, Version: "test", Dial: dial, LogTo: t.Output(),
-			Overrides: map[string]any{"web.listen_address": "127.0.0.1:0"},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		// A real socket would hold the clock still.
-		if err := app.listener.Close(); err != nil {
-			t.Fatal(err)
-		}
-		app.listener, _ = fakellm.NewPipeListener()
-		app.reference.Listener, app.reference.Dial = fakellm.NewPipeListener()
+		app, _ := appInBubble(t, Options{ConfigFiles: []string{file}, Version: "test", Dial: dial, LogTo: t.Output()})
 
 		began := time.Now()
 		ctx, stop := context.WithCancel(t.Context())
@@ -146,9 +130,8 @@ func (r *replica) fall(t *testing.T, faults []fakellm.Fault) {
 }
 
 // fleetOf serves replicas that are alike but for their dialect and what they draw.
-func fleetOf(t *testing.T, engines ...string) (map[string]*replica, func(context.Context, string, string) (net.Conn, error)) {
+func fleetOf(t *testing.T, engines ...string) (map[string]*replica, dialer) {
 	t.Helper()
-	type dialer = func(context.Context, string, string) (net.Conn, error)
 	servers, dials := map[string]*replica{}, map[string]dialer{}
 	for i, kind := range engines {
 		engine, err := fakellm.New(fakellm.Config{

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,58 +73,61 @@ targets:
 // canary's window goes on with the requests that were in it.
 func TestRestartForgetsNothing(t *testing.T) {
 	t.Parallel()
-	_, url := engineAt(t, nil)
-	file := filepath.Join(t.TempDir(), "inferbeat.yaml")
-	write := func(extra string) {
-		if err := os.WriteFile(file, fmt.Appendf(nil, extra+rememberingConfig, url, url), 0o600); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		_, url := n.engine(nil)
+		file := filepath.Join(t.TempDir(), "inferbeat.yaml")
+		write := func(extra string) {
+			if err := os.WriteFile(file, fmt.Appendf(nil, extra+rememberingConfig, url, url), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	write("")
-	first := daemonWith(t, Options{ConfigFiles: []string{file}, Version: "test"})
-	first.until("results of all kinds, and failures", func() bool {
-		breached, _ := first.metric(catalog.BreachRuns, "probe", "bench", "stat", "mean")
-		_, swept := first.metric(catalog.CapacityTimestamp)
-		failures, _ := first.metric(catalog.ConsecutiveFailures, "target", "down")
+		write("")
+		first := n.daemonWith(Options{ConfigFiles: []string{file}, Version: "test"})
+		first.until("results of all kinds, and failures", func() bool {
+			breached, _ := first.metric(catalog.BreachRuns, "probe", "bench", "stat", "mean")
+			_, swept := first.metric(catalog.CapacityTimestamp)
+			failures, _ := first.metric(catalog.ConsecutiveFailures, "target", "down")
+			samples, _ := first.metric(catalog.ResultSamples, "probe", "canary", "target", "up", "signal", "ttft")
+			return breached >= 2 && swept && failures >= 2 && samples >= 2
+		})
+		first.Pause(true)
+		first.until("no run", func() bool {
+			return !slices.ContainsFunc(first.Pairs(), func(p probes.PairStatus) bool { return p.Active })
+		})
+		want := first.remembered()
 		samples, _ := first.metric(catalog.ResultSamples, "probe", "canary", "target", "up", "signal", "ttft")
-		return breached >= 2 && swept && failures >= 2 && samples >= 2
-	})
-	first.Pause(true)
-	first.until("no run", func() bool {
-		return !slices.ContainsFunc(first.Pairs(), func(p probes.PairStatus) bool { return p.Active })
-	})
-	want := first.remembered()
-	samples, _ := first.metric(catalog.ResultSamples, "probe", "canary", "target", "up", "signal", "ttft")
-	before := first.Pairs()
-	first.end()
+		before := first.Pairs()
+		first.end()
 
-	write("pause: true\n")
-	second := daemonWith(t, Options{ConfigFiles: []string{file}, Version: "test"})
-	if diff := cmp.Diff(want, second.remembered()); diff != "" {
-		t.Errorf("/metrics before and after the restart (-before +after):\n%s", diff)
-	}
-	for i, p := range second.Pairs() {
-		if p.Pair != before[i].Pair || p.Last == nil || p.Last.ID != before[i].Last.ID {
-			t.Errorf("pair %d: got %v, last run %v; want %v, %v", i, p.Pair, p.Last, before[i].Pair, before[i].Last.ID)
+		write("pause: true\n")
+		second := n.daemonWith(Options{ConfigFiles: []string{file}, Version: "test"})
+		if diff := cmp.Diff(want, second.remembered()); diff != "" {
+			t.Errorf("/metrics before and after the restart (-before +after):\n%s", diff)
 		}
-	}
-	if left, ok := second.metric(catalog.SLOBudgetRemaining, "slo", "fast", "pool", "p"); !ok || left != -9 {
-		t.Errorf("budget of an objective that every request has missed: got %v, %v, want -9", left, ok)
-	}
-	if left, ok := second.metric(catalog.SLOBudgetRemaining, "slo", "any", "pool", "p"); !ok || left != 1 {
-		t.Errorf("budget of an objective that every request has kept: got %v, %v, want 1", left, ok)
-	}
-	if rate, ok := second.runner.earlier[pairKey{"swept", "capacity"}]; second.capacityIsBracketed("swept") && (!ok || !rate.IsKnown()) {
-		t.Errorf("where the next sweep starts: got %v, want the capacity of the last one", rate)
-	}
-	last := before[len(before)-1].Last
-	if code, page := second.request("GET", "/ui/runs/"+last.ID); code != 200 || !strings.Contains(page, "canary on up") {
-		t.Errorf("page of a run of the first daemon: got %d, %s", code, page)
-	}
-	second.Pause(false)
-	second.until("a window that has grown", func() bool {
-		now, _ := second.metric(catalog.ResultSamples, "probe", "canary", "target", "up", "signal", "ttft")
-		return now > samples && now < samples+50
+		for i, p := range second.Pairs() {
+			if p.Pair != before[i].Pair || p.Last == nil || p.Last.ID != before[i].Last.ID {
+				t.Errorf("pair %d: got %v, last run %v; want %v, %v", i, p.Pair, p.Last, before[i].Pair, before[i].Last.ID)
+			}
+		}
+		if left, ok := second.metric(catalog.SLOBudgetRemaining, "slo", "fast", "pool", "p"); !ok || left != -9 {
+			t.Errorf("budget of an objective that every request has missed: got %v, %v, want -9", left, ok)
+		}
+		if left, ok := second.metric(catalog.SLOBudgetRemaining, "slo", "any", "pool", "p"); !ok || left != 1 {
+			t.Errorf("budget of an objective that every request has kept: got %v, %v, want 1", left, ok)
+		}
+		if rate, ok := second.runner.earlier[pairKey{"swept", "capacity"}]; second.capacityIsBracketed("swept") && (!ok || !rate.IsKnown()) {
+			t.Errorf("where the next sweep starts: got %v, want the capacity of the last one", rate)
+		}
+		last := before[len(before)-1].Last
+		if code, page := second.request("GET", "/ui/runs/"+last.ID); code != 200 || !strings.Contains(page, "canary on up") {
+			t.Errorf("page of a run of the first daemon: got %d, %s", code, page)
+		}
+		second.Pause(false)
+		second.until("a window that has grown", func() bool {
+			now, _ := second.metric(catalog.ResultSamples, "probe", "canary", "target", "up", "signal", "ttft")
+			return now > samples && now < samples+50
+		})
 	})
 }
 
@@ -145,65 +149,71 @@ func (d *runningDaemon) end() {
 // A run is in the store before anything says that it is done.
 func TestDurableBeforeReported(t *testing.T) {
 	t.Parallel()
-	_, url := engineAt(t, nil)
-	d := daemonOf(t, fmt.Sprintf(rememberingConfig, url, url))
-	reader, err := store.Open(t.Context(), store.Options{Path: filepath.Join(filepath.Dir(d.file), "data"), Access: store.Read})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	seen := map[string]bool{}
-	d.until("six runs", func() bool {
-		for _, p := range d.Pairs() {
-			if p.Last == nil || seen[p.Last.ID] {
-				continue
-			}
-			seen[p.Last.ID] = true
-			run, err := reader.Run(t.Context(), p.Last.ID)
-			if err != nil || run.Result != p.Last.Result {
-				t.Fatalf("run %s is shown as %s, and the store has %v, %v", p.Last.ID, p.Last.Result, run, err)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		_, url := n.engine(nil)
+		d := n.daemon(fmt.Sprintf(rememberingConfig, url, url))
+		reader, err := store.Open(t.Context(), store.Options{Path: filepath.Join(filepath.Dir(d.file), "data"), Access: store.Read})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return len(seen) >= 6
+		defer reader.Close()
+		seen := map[string]bool{}
+		d.until("six runs", func() bool {
+			for _, p := range d.Pairs() {
+				if p.Last == nil || seen[p.Last.ID] {
+					continue
+				}
+				seen[p.Last.ID] = true
+				run, err := reader.Run(t.Context(), p.Last.ID)
+				if err != nil || run.Result != p.Last.Result {
+					t.Fatalf("run %s is shown as %s, and the store has %v, %v", p.Last.ID, p.Last.Result, run, err)
+				}
+			}
+			return len(seen) >= 6
+		})
 	})
 }
 
 // A store that cannot be written costs the memory and nothing else.
 func TestFailingStore(t *testing.T) {
 	t.Parallel()
-	_, url := engineAt(t, nil)
-	file := filepath.Join(t.TempDir(), "inferbeat.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, rememberingConfig, url, url), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var log syncBuffer
-	d := daemonWith(t, Options{ConfigFiles: []string{file}, Version: "test", LogTo: &log})
-	d.until("a write", func() bool { at, ok := d.metric(catalog.StoreLastWrite); return ok && at > 0 })
-	if size, ok := d.metric(catalog.StoreSize); !ok || size < 4096 {
-		t.Errorf("size of the store: got %v, %v, want some pages", size, ok)
-	}
-	if n, ok := d.metric(catalog.StoreErrors, "operation", "add"); !ok || n != 0 {
-		t.Errorf("errors of the store at first: got %v, %v, want 0", n, ok)
-	}
-	if err := d.memory.store.Close(); err != nil { // as good as a broken disk
-		t.Fatal(err)
-	}
-	d.until("five failed writes", func() bool { n, _ := d.metric(catalog.StoreErrors, "operation", "add"); return n >= 5 })
-	if _, page := d.request("GET", "/"); !strings.Contains(page, "The store cannot be written, so a restart will have forgotten what is measured now") {
-		t.Error("the page does not say that the store fails")
-	}
-	before := map[string]time.Time{}
-	for _, p := range d.Pairs() {
-		before[p.Pair.Target+p.Pair.Probe] = p.LastCompletion
-	}
-	d.until("measuring that goes on", func() bool {
-		return !slices.ContainsFunc(d.Pairs(), func(p probes.PairStatus) bool {
-			return !p.LastCompletion.After(before[p.Pair.Target+p.Pair.Probe])
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		_, url := n.engine(nil)
+		file := filepath.Join(t.TempDir(), "inferbeat.yaml")
+		if err := os.WriteFile(file, fmt.Appendf(nil, rememberingConfig, url, url), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var log syncBuffer
+		d := n.daemonWith(Options{ConfigFiles: []string{file}, Version: "test", LogTo: &log})
+		d.until("a write", func() bool { at, ok := d.metric(catalog.StoreLastWrite); return ok && at > 0 })
+		if size, ok := d.metric(catalog.StoreSize); !ok || size < 4096 {
+			t.Errorf("size of the store: got %v, %v, want some pages", size, ok)
+		}
+		if n, ok := d.metric(catalog.StoreErrors, "operation", "add"); !ok || n != 0 {
+			t.Errorf("errors of the store at first: got %v, %v, want 0", n, ok)
+		}
+		if err := d.memory.store.Close(); err != nil { // as good as a broken disk
+			t.Fatal(err)
+		}
+		d.until("five failed writes", func() bool { n, _ := d.metric(catalog.StoreErrors, "operation", "add"); return n >= 5 })
+		if _, page := d.request("GET", "/"); !strings.Contains(page, "The store cannot be written, so a restart will have forgotten what is measured now") {
+			t.Error("the page does not say that the store fails")
+		}
+		before := map[string]time.Time{}
+		for _, p := range d.Pairs() {
+			before[p.Pair.Target+p.Pair.Probe] = p.LastCompletion
+		}
+		d.until("measuring that goes on", func() bool {
+			return !slices.ContainsFunc(d.Pairs(), func(p probes.PairStatus) bool {
+				return !p.LastCompletion.After(before[p.Pair.Target+p.Pair.Probe])
+			})
 		})
+		if n := strings.Count(log.String(), "the store cannot be written"); n != 1 {
+			t.Errorf("lines of the log about it: got %d, want 1:\n%s", n, log.String())
+		}
 	})
-	if n := strings.Count(log.String(), "the store cannot be written"); n != 1 {
-		t.Errorf("lines of the log about it: got %d, want 1:\n%s", n, log.String())
-	}
 }
 
 // Budgets count what ended, once, of runs that can be believed.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -31,49 +30,54 @@ targets:
 // that is down has none, and delays nobody.
 func TestModelsAreNamedBeforeTheFirstScrape(t *testing.T) {
 	t.Parallel()
-	_, address := engineAt(t, nil)
-	d := daemonOf(t, fmt.Sprintf(unnamedTargets, address))
-	_, body := d.request("GET", "/metrics") // waits until something is served
-	found := 0
-	for line := range strings.SplitSeq(body, "\n") {
-		named := strings.Contains(line, `model="m"`)
-		if strings.Contains(line, `target="a"`) && !named || strings.Contains(line, `target="gone"`) && !strings.Contains(line, `model=""`) {
-			t.Errorf("wrong model: %s", line)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		_, address := n.engine(nil)
+		d := n.daemon(fmt.Sprintf(unnamedTargets, address))
+		_, body := d.request("GET", "/metrics") // waits until something is served
+		found := 0
+		for line := range strings.SplitSeq(body, "\n") {
+			named := strings.Contains(line, `model="m"`)
+			if strings.Contains(line, `target="a"`) && !named || strings.Contains(line, `target="gone"`) && !strings.Contains(line, `model=""`) {
+				t.Errorf("wrong model: %s", line)
+			}
+			if named && strings.HasPrefix(line, catalog.Requests+"{") {
+				found++
+			}
 		}
-		if named && strings.HasPrefix(line, catalog.Requests+"{") {
-			found++
+		if found != 4 { // outcomes
+			t.Errorf("%d series of requests under the model's name, want 4", found)
 		}
-	}
-	if found != 4 { // outcomes
-		t.Errorf("%d series of requests under the model's name, want 4", found)
-	}
+	})
 }
 
 // A reload asks the targets that it brings, and nobody else.
 func TestReloadNamesNewTargets(t *testing.T) {
 	t.Parallel()
-	engine, first := engineAt(t, nil)
-	var lists atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/models" {
-			lists.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		engine, first := n.engine(nil)
+		var lists atomic.Int64
+		second := n.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/models" {
+				lists.Add(1)
+			}
+			engine.Handler().ServeHTTP(w, r)
+		}))
+		text := fmt.Sprintf(unnamedTargets, first)
+		d := n.daemon(text)
+		d.request("GET", "/metrics")
+		if err := os.WriteFile(d.file, []byte(strings.Replace(text, "http://127.0.0.1:1", second, 1)), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		engine.Handler().ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	text := fmt.Sprintf(unnamedTargets, first)
-	d := daemonOf(t, text)
-	d.request("GET", "/metrics")
-	if err := os.WriteFile(d.file, []byte(strings.Replace(text, "http://127.0.0.1:1", server.URL, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d.until("the new target's name", func() bool {
-		_, ok := d.metric(catalog.Requests, "target", "gone", "model", "m")
-		return ok
+		d.until("the new target's name", func() bool {
+			_, ok := d.metric(catalog.Requests, "target", "gone", "model", "m")
+			return ok
+		})
+		if lists.Load() != 1 {
+			t.Errorf("the new target was asked %d times, want once", lists.Load())
+		}
 	})
-	if lists.Load() != 1 {
-		t.Errorf("the new target was asked %d times, want once", lists.Load())
-	}
 }
 
 // However many targets hang, the wait is bounded, and those that answer are named.

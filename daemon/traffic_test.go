@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -300,19 +299,21 @@ func TestPanicOfAReadingIsContained(t *testing.T) {
 // The daemon reads and shows it without any run.
 func TestServerRequestsOnMetrics(t *testing.T) {
 	t.Parallel()
-	c := &counting{since: time.Now(), status: http.StatusOK}
-	c.set(1000)
-	server := httptest.NewServer(c)
-	t.Cleanup(server.Close)
-	d := daemonOf(t, strings.Replace(`
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		c := &counting{since: time.Now(), status: http.StatusOK}
+		c.set(1000)
+		server := n.serve(c)
+		d := n.daemon(strings.Replace(`
 metrics: {server_interval: 10ms}
 workloads: {w: {input_tokens: 8, output_tokens: 4, tokenizer: approx}}
 probes: {byhand: {kind: load, workload: w, num_prompts: 1, max_concurrency: 1}}
 targets: [{name: t, environment: development, backend: vllm, url: "URL", model: m, probes: [byhand]}]
-`, "URL", server.URL, 1))
-	d.until("a rate", func() bool {
-		v, ok := d.metric(catalog.ServerRequests, "target", "t", "model", "m", "pool", "t", "target_env", "development")
-		return ok && v > 0
+`, "URL", server, 1))
+		d.until("a rate", func() bool {
+			v, ok := d.metric(catalog.ServerRequests, "target", "t", "model", "m", "pool", "t", "target_env", "development")
+			return ok && v > 0
+		})
 	})
 }
 
