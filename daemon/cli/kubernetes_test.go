@@ -203,8 +203,8 @@ func checkPod(t *testing.T, all map[string]any, set *appsv1.StatefulSet) {
 	if err != nil {
 		t.Fatalf("the configuration: %v", err)
 	}
-	if c.Storage.Path != mounts["data"].MountPath {
-		t.Errorf("the store is in %s, the volume at %s", c.Storage.Path, mounts["data"].MountPath)
+	if volume := mounts["data"].MountPath; c.Storage.Path != volume || container.WorkingDir != volume {
+		t.Errorf("the store is in %s and everything else in %s, the volume at %s", c.Storage.Path, container.WorkingDir, volume)
 	}
 	claim := set.Spec.VolumeClaimTemplates[0]
 	if size := claim.Spec.Resources.Requests.Storage().Value(); claim.Name != "data" || size < 3*int64(c.Storage.MaxSize)/2 {
