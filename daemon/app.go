@@ -18,6 +18,7 @@ import (
 
 	"github.com/inferbeat/inferbeat/alerts"
 	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/daemon/discovery"
 	"github.com/inferbeat/inferbeat/daemon/embedded"
 	"github.com/inferbeat/inferbeat/daemon/guard"
 	"github.com/inferbeat/inferbeat/daemon/schedule"
@@ -44,8 +45,12 @@ type Options struct {
 	Banner string
 	// PageRefresh is how often an open page asks again; 0 never.
 	PageRefresh time.Duration
-	// Dial replaces the network towards the targets.
+	// Shard is the part of the targets that this daemon probes; the zero Shard is all.
+	Shard Shard
+	// Dial replaces the network towards the targets, and of http_sd_configs.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	discoverEvery time.Duration // for tests; 0 is discovery.ChangeInterval
 }
 
 // App is a running daemon.
@@ -75,12 +80,15 @@ type App struct {
 	traffic   *trafficMeter
 	gate      guard.Gate
 	pulls     pulls
+	discovery *discovery.Manager
 
-	reloading sync.Mutex // one reload at a time
+	reloading sync.Mutex     // one reload, or change of what is discovered, at a time
+	written   *config.Config // as the files say: without what is discovered
 	state     sync.Mutex
 	config    *config.Config
-	pairs     map[pairKey]config.Pair // of config
-	loaded    string                  // fingerprint of the files of the last attempt
+	pairs     map[pairKey]config.Pair  // of config
+	rejected  map[config.Rejected]bool // of what is discovered
+	loaded    string                   // fingerprint of the files of the last attempt
 	reloadErr error
 	reloaded  time.Time
 	ready     bool
@@ -135,9 +143,18 @@ func New(o Options) (*App, error) {
 
 // acquire makes c the configuration and takes the address.
 func (a *App) acquire(c *config.Config) (err error) {
-	if err := a.apply(c); err != nil {
+	entries, err := entriesOf(c)
+	if err != nil {
 		return err
 	}
+	a.written = c
+	a.discovery = discovery.New(discovery.Options{Log: a.log, Dial: a.options.Dial, Interval: a.options.discoverEvery})
+	a.discovery.Replace(entries)
+	next, _ := a.expand(c, nil)
+	if err := a.apply(next); err != nil {
+		return err
+	}
+	a.reloaded = time.Now()
 	if err := exporterweb.Validate(c.Web.ConfigFile); err != nil {
 		return fmt.Errorf("read web.config_file: %w", err)
 	}
@@ -192,6 +209,9 @@ func (a *App) Run(ctx context.Context) error {
 	var side []task
 	start := func(what string, run func(context.Context)) { side = append(side, startTask(watching, what, run)) }
 	start("end the watch on the configuration", a.watch)
+	start("end service discovery", func(ctx context.Context) {
+		a.discovery.Run(ctx, func() { a.rediscover(ctx) })
+	})
 	start("end the reference stream", a.refer)
 	start("end the meter of the process", func(ctx context.Context) { a.client.run(ctx, selftest.ProcessCPU) })
 	start("end the readings of the servers' pages", a.traffic.run)

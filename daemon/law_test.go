@@ -22,9 +22,10 @@ var mayImport = map[string][]string{
 	"":                         {"daemon/cli"},
 	"daemon/cli":               {"exporters/store", "exporters/table", "daemon", "alerts", "dashboards", "daemon/config", "daemon/selftest", "probes", "probes/backend", "probes/loadgen", "probes/workload", "probes/arrival", "probes/capacity", "probes/compare", "probes/fakellm", "exporters/catalog", "exporters/jsonl", "exporters/plot", "exporters/report", "exporters/store"},
 	"daemon/cli/gen":           {"daemon/cli"},
-	"daemon":                   {"exporters/store", "probes/budget", "alerts", "daemon/config", "daemon/embedded", "daemon/guard", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/compare", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/regression", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
+	"daemon":                   {"exporters/store", "probes/budget", "alerts", "daemon/config", "daemon/discovery", "daemon/embedded", "daemon/guard", "daemon/schedule", "daemon/selftest", "daemon/web", "probes", "probes/arrival", "probes/backend", "probes/capacity", "probes/compare", "probes/fetch", "probes/imports", "probes/inspect", "probes/loadgen", "probes/regression", "probes/summary", "probes/tokenizer", "probes/verdict", "probes/wire", "probes/workload", "exporters", "exporters/catalog", "exporters/jsonl", "exporters/prom"},
 	"daemon/config":            {"probes"},
 	"daemon/config/gen":        {"daemon/config"},
+	"daemon/discovery":         {},
 	"daemon/embedded":          {},
 	"daemon/guard":             {"probes"},
 	"daemon/schedule":          {"probes"},
@@ -72,10 +73,10 @@ var mayImport = map[string][]string{
 
 // onlyIn lists imports from outside that have one home each.
 var onlyIn = map[string][]string{
-	"github.com/prometheus/client_golang":  {"exporters/prom", "daemon", "daemon/embedded"},
+	"github.com/prometheus/client_golang":  {"exporters/prom", "daemon", "daemon/discovery", "daemon/embedded"},
 	"github.com/knadh/koanf":               {"daemon/config"},
-	"go.yaml.in/yaml":                      {"alerts", "alerts/scenario", "daemon/config", "dashboards"},
-	"github.com/prometheus/prometheus":     {"alerts/scenario", "alerts/mutate", "daemon/embedded"},
+	"go.yaml.in/yaml":                      {"alerts", "alerts/scenario", "daemon/config", "daemon/discovery", "dashboards"},
+	"github.com/prometheus/prometheus":     {"alerts/scenario", "alerts/mutate", "daemon/discovery", "daemon/embedded"},
 	"github.com/robfig/cron":               {"daemon/schedule"},
 	"github.com/spf13/pflag":               {"daemon/cli", "daemon/config"},
 	"github.com/parquet-go":                {"probes/workload", "exporters/table"},
@@ -85,14 +86,15 @@ var onlyIn = map[string][]string{
 	"github.com/grafana":                   {"dashboards/boards"},
 	"github.com/ardanlabs/jinja":           {"probes/tokenizer"},
 	"github.com/pkoukk/tiktoken-go-loader": {"probes/tokenizer"},
-	"log/slog":                             {"alerts/scenario", "daemon", "daemon/cli", "daemon/embedded", "daemon/schedule", "daemon/web", "exporters", "exporters/jsonl", "exporters/prom"},
+	"k8s.io/":                              {"daemon/discovery"},
+	"log/slog":                             {"alerts/scenario", "daemon", "daemon/cli", "daemon/discovery", "daemon/embedded", "daemon/schedule", "daemon/web", "exporters", "exporters/jsonl", "exporters/prom"},
 }
 
 // mayStartGoroutines is every package that starts a goroutine by a go statement, by
 // the Go of a group, or by AfterFunc; each owner knows how its goroutines end.
 var mayStartGoroutines = []string{
 	"", // main: a second signal kills
-	"alerts/mutate", "daemon", "daemon/cli", "daemon/embedded", "daemon/schedule", "daemon/selftest", "daemon/selftest/soak", "exporters",
+	"alerts/mutate", "daemon", "daemon/cli", "daemon/discovery", "daemon/embedded", "daemon/schedule", "daemon/selftest", "daemon/selftest/soak", "exporters",
 	"probes/fakellm", "probes/fetch", "probes/loadgen", "probes/truth", "probes/wire",
 }
 

@@ -22,6 +22,16 @@ type Plan struct {
 	Pairs   []PairPlan
 	// Comparisons are as pairs, of which the target is the candidate.
 	Comparisons []PairPlan
+	// Entries are those whose targets are still to be discovered.
+	Entries []EntryPlan
+}
+
+// EntryPlan is what each target will see that service discovery finds for an entry.
+type EntryPlan struct {
+	TargetPlan
+	Mechanisms []string // e.g. kubernetes
+	Series     int      // that each target adds
+	Probes     []string // each with when it starts
 }
 
 // TargetPlan is the load that one target will see. Amounts below 0 are not known
@@ -60,9 +70,31 @@ func NewPlan(c *config.Config, now time.Time, starts int) Plan {
 		})
 		p.addLoad(pair.Target, pair.Spec, runsWithin(entry, now, 24*time.Hour))
 	}
+	for _, e := range c.Entries() {
+		p.Entries = append(p.Entries, newEntryPlan(&e, c, now))
+	}
 	p.addComparisons(c.Comparisons(), now, starts)
 	p.Series = prom.EstimateSeries(statuses, prom.HistogramMode(c.Metrics.Histograms)) + prom.EstimateComparisons(len(p.Comparisons))
 	return p
+}
+
+// newEntryPlan plans for one target of an entry.
+func newEntryPlan(e *config.Entry, c *config.Config, now time.Time) EntryPlan {
+	out := EntryPlan{TargetPlan: TargetPlan{Name: e.Name, Environment: string(e.Target.Environment)}, Mechanisms: e.Mechanisms()}
+	var one Plan
+	var statuses []probes.PairStatus
+	for _, pair := range e.Pairs {
+		statuses = append(statuses, probes.PairStatus{Pair: pairOf(pair), Kind: pair.Spec.Kind, Spec: pair.Spec})
+		out.Probes = append(out.Probes, pair.Spec.Probe+", "+describe(pair.Spec.Schedule))
+		if plan, err := schedule.Parse(pair.Spec.Schedule); err == nil {
+			one.addLoad(pair.Target, pair.Spec, runsWithin(schedule.Entry{Pair: pairOf(pair), Plan: plan}, now, 24*time.Hour))
+		}
+	}
+	if len(one.Targets) > 0 {
+		out.TargetPlan = one.Targets[0]
+	}
+	out.Series = prom.EstimateSeries(statuses, prom.HistogramMode(c.Metrics.Histograms))
+	return out
 }
 
 // addComparisons adds what comparisons ask of both their targets.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inferbeat/inferbeat/daemon/config"
+	"github.com/inferbeat/inferbeat/daemon/discovery"
 	"github.com/inferbeat/inferbeat/daemon/schedule"
 	"github.com/inferbeat/inferbeat/exporters/prom"
 	"github.com/inferbeat/inferbeat/probes"
@@ -29,7 +30,7 @@ func LoadConfig(source config.Source) (*config.Config, error) {
 		Schedule: func(s probes.Schedule) error { _, err := schedule.Parse(s); return err },
 		Workload: CheckWorkload, Arrivals: arrival.Validate,
 		HasTimes: workload.HasTimes, AcceptsImages: backend.AcceptsImages, Adapters: backend.CheckAdapters, Comparable: Comparable, Variables: compare.Variables(),
-		FlushCache: backend.CheckFlush, Profile: backend.CheckProfile,
+		FlushCache: backend.CheckFlush, Profile: backend.CheckProfile, Discovery: checkDiscovery,
 	})
 }
 
@@ -48,18 +49,30 @@ func (a *App) Reload(ctx context.Context) error {
 	if err == nil {
 		err = a.needsRestart(c)
 	}
+	var entries []discovery.Entry
 	if err == nil {
-		a.nameModels(ctx, c)
-		err = a.apply(c)
+		entries, err = entriesOf(c)
+	}
+	if err == nil {
+		next, rejected := a.expand(c, a.discovery.Preview(entries))
+		a.nameModels(ctx, next)
+		if err = a.apply(next); err == nil {
+			a.written = c
+			a.discovery.Replace(entries)
+			a.tellRejected(rejected)
+		}
 	}
 	a.state.Lock()
 	a.loaded, a.reloadErr = fingerprint, err
+	if err == nil {
+		a.reloaded = time.Now()
+	}
 	a.state.Unlock()
 	if err != nil {
 		a.log.Error("reload failed and changed nothing", "err", err)
 		return fmt.Errorf("reload the configuration: %w", err)
 	}
-	a.log.Info("configuration reloaded", "pairs", len(c.Pairs()))
+	a.log.Info("configuration reloaded", "pairs", len(a.current().Pairs()))
 	return nil
 }
 
@@ -126,7 +139,7 @@ func (a *App) apply(c *config.Config) error {
 	a.logLevel.Set(level)
 	a.state.Lock()
 	old := a.config
-	a.config, a.pairs, a.reloaded = c, byKey, time.Now()
+	a.config, a.pairs = c, byKey
 	a.state.Unlock()
 	// A reload decides about pausing only when the file has changed its mind, so
 	// that it does not undo an order.
@@ -141,7 +154,7 @@ func (a *App) apply(c *config.Config) error {
 func (a *App) recall(pairs []config.Pair) map[pairKey]pairMemory {
 	remembered := a.memory.recall(context.Background(), a.tracker.missing(pairs))
 	a.tracker.recallModels(remembered)
-	if a.current() != nil {
+	if a.current() != nil && time.Since(a.started) > startTime {
 		// Added while the daemon runs: nobody has waited for it so far, however long ago
 		// it was here before.
 		for key, p := range remembered {
@@ -180,20 +193,20 @@ func (a *App) watch(ctx context.Context) {
 // daemonState is what /metrics says about the daemon itself.
 func (a *App) daemonState() prom.DaemonState {
 	a.state.Lock()
-	c, reloadOK, reloaded, panics := a.config, a.reloadErr == nil, a.reloaded, a.panics
+	c, reloadOK, reloaded, panics, rejected := a.config, a.reloadErr == nil, a.reloaded, a.panics, len(a.rejected)
 	a.state.Unlock()
 	targets := slices.Clone(c.Targets())
 	for i, t := range targets {
 		targets[i].Model = a.tracker.resolve(probes.Pair{Target: t.Name, Model: t.Model}).Model
 	}
-	active := map[string]int{"active": len(targets)}
+	states := map[string]int{"active": len(targets), "rejected": rejected, "draining": a.tracker.draining()}
 	if a.scheduler.Paused() {
-		active = map[string]int{"paused": len(targets)}
+		states["active"], states["paused"] = 0, len(targets)
 	}
 	s := prom.DaemonState{
-		ConfigSHA256: c.SHA256(), ReloadOK: reloadOK, ReloadedAt: reloaded, Targets: targets, TargetStates: active,
+		ConfigSHA256: c.SHA256(), ReloadOK: reloadOK, ReloadedAt: reloaded, Targets: targets, TargetStates: states,
 		SchedulerTick: a.scheduler.LastTick(), RunsWaiting: a.scheduler.Waiting(), Panics: panics, LogMessages: a.logCount.totals(), SelfTest: a.selfTest(),
-		Client: a.client.state(time.Now()), ServerRequests: a.traffic.rates(time.Now()), Store: a.memory.storeState(),
+		Client: a.client.state(time.Now()), ServerRequests: a.traffic.rates(time.Now()), Store: a.memory.storeState(), Discovery: a.discoveryStates(),
 		Budgets: a.memory.budgets.remaining(a.tracker.snapshot(nil), time.Now()),
 	}
 	if a.fanout != nil {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -25,6 +26,7 @@ type tracker struct {
 	mu     sync.Mutex
 	paused bool
 	pairs  map[pairKey]*pairState
+	gone   map[pairKey]gonePair
 	models map[string]string // named by targets without a configured model
 }
 
@@ -39,8 +41,21 @@ type pairState struct {
 	registered bool
 }
 
+// goneTime is for how long what stands for a pair that was removed is kept, and gonePairs
+// for how many: a replica that service discovery loses and finds again is the same one.
+const (
+	goneTime  = time.Hour
+	gonePairs = 1000
+)
+
+// gonePair is a pair that was removed.
+type gonePair struct {
+	state *pairState
+	at    time.Time
+}
+
 func newTracker(now func() time.Time) *tracker {
-	return &tracker{now: now, pairs: map[pairKey]*pairState{}, models: map[string]string{}}
+	return &tracker{now: now, pairs: map[pairKey]*pairState{}, gone: map[pairKey]gonePair{}, models: map[string]string{}}
 }
 
 // replace makes pairs the configured ones. A pair that stays keeps its history;
@@ -54,6 +69,9 @@ func (t *tracker) replace(pairs []config.Pair, intervals map[pairKey]time.Durati
 		identity := pairOf(p)
 		key := keyOf(identity)
 		state := t.pairs[key]
+		if state == nil {
+			state = t.returned(key)
+		}
 		if state == nil {
 			state = remembered[key].state(&p, t.now())
 		}
@@ -70,7 +88,59 @@ func (t *tracker) replace(pairs []config.Pair, intervals map[pairKey]time.Durati
 		state.status.Interval = intervals[key]
 		next[key] = state
 	}
+	for key, state := range t.pairs {
+		if next[key] == nil {
+			t.gone[key] = gonePair{state, t.now()}
+		}
+	}
 	t.pairs = next
+	t.forgetGone()
+}
+
+// returned takes back what stood for a pair when it was removed; nil when that is not
+// known any more. Nobody has waited for it meanwhile.
+func (t *tracker) returned(key pairKey) *pairState {
+	gone, ok := t.gone[key]
+	if !ok || t.now().Sub(gone.at) > goneTime {
+		return nil
+	}
+	delete(t.gone, key)
+	gone.state.status.Registered = t.now()
+	return gone.state
+}
+
+// forgetGone drops what is too old or too much, the oldest first.
+func (t *tracker) forgetGone() {
+	keys := slices.SortedFunc(maps.Keys(t.gone), func(a, b pairKey) int { return t.gone[b].at.Compare(t.gone[a].at) })
+	for i, key := range keys {
+		if i >= gonePairs || t.now().Sub(t.gone[key].at) > goneTime {
+			delete(t.gone, key)
+		}
+	}
+}
+
+// find is the state of a pair, also of one that was removed a short while ago.
+func (t *tracker) find(key pairKey) *pairState {
+	if state := t.pairs[key]; state != nil {
+		return state
+	}
+	return t.gone[key].state
+}
+
+// draining counts the removed targets whose runs are still going on.
+func (t *tracker) draining() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	targets := map[string]bool{}
+	for key, gone := range t.gone {
+		if gone.state.status.Active {
+			targets[key.target] = true
+		}
+	}
+	for key := range t.pairs {
+		delete(targets, key.target)
+	}
+	return len(targets)
 }
 
 // resolve fills in the model that a pair's target has named, where the
@@ -158,10 +228,10 @@ func (t *tracker) completedAfter(key pairKey, run *probes.Run) bool {
 }
 
 // outcome is what a run will have made of its pair, which commit makes visible; nil when
-// the pair was removed while it ran. No two runs of one pair may be between the two.
+// the pair was removed long before. No two runs of one pair may be between the two.
 func (t *tracker) outcome(key pairKey, run *probes.Run) *pairState {
 	t.mu.Lock()
-	state := t.pairs[key]
+	state := t.find(key)
 	if state == nil {
 		t.mu.Unlock()
 		return nil
@@ -177,7 +247,7 @@ func (t *tracker) outcome(key pairKey, run *probes.Run) *pairState {
 func (t *tracker) commit(key pairKey, next *pairState) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	state := t.pairs[key]
+	state := t.find(key)
 	if state == nil {
 		return
 	}

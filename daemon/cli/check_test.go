@@ -70,3 +70,35 @@ func TestCheck(t *testing.T) {
 		t.Errorf("without the variable: code %d, stderr %q", missing.code, missing.stderr)
 	}
 }
+
+// What is discovered now is shown; what is wrong with it goes to the standard error.
+func TestCheckDiscovers(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "inferbeat.yaml")
+	for name, text := range map[string]string{
+		file: `workloads: {w: {input_tokens: 32, output_tokens: 8}}
+probes: {canary: {kind: canary, every: 30s, workload: w}}
+targets: [{name: fleet, backend: sglang, probes: [canary], file_sd_configs: [{files: [t.json]}]}]
+`,
+		filepath.Join(dir, "t.json"): `[{"targets": ["10.0.0.1:1", "10.0.0.2:1"]}, {"targets": ["10.0.0.3:1"], "labels": {"target": "no good"}}]`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := call(t.Context(), nil, "check", "--config", file, "--discover", "--starts", "0")
+	if got.code != exitPass {
+		t.Errorf("code %d", got.code)
+	}
+	contains(t, "the plan", got.stdout, "Targets: 2; pairs of target and probe: 2;", "\nfleet-10.0.0.1:1 ", "\ncanary on fleet-10.0.0.2:1, every 30s\n",
+		"\neach of fleet ", "\nTargets of fleet are discovered (file); each adds about ", " series and is probed by:\n  canary, every 30s\n")
+	if want := "rejected: no-good of fleet: its name must match ^[a-zA-Z0-9][a-zA-Z0-9_.:/-]*$ and have at most 200 letters: see the label target of relabel_configs\n"; got.stderr != want {
+		t.Errorf("stderr %q, want %q", got.stderr, want)
+	}
+	without := call(t.Context(), nil, "check", "--config", file)
+	contains(t, "the plan", without.stdout, "Targets: 0; pairs of target and probe: 0;", "\neach of fleet ")
+	both := call(t.Context(), nil, "check", "--config", file, "--discover", "--print")
+	if both.code != exitUsage || !strings.Contains(both.stderr, "--discover: has no effect beside --print") {
+		t.Errorf("with --print: code %d, stderr %q", both.code, both.stderr)
+	}
+}

@@ -153,6 +153,9 @@ func (o *runFlags) comparisonOfConfig(flags *pflag.FlagSet, env []string) (refer
 		return reference, candidate, spec, m.join()
 	}
 	loaded, err := loadConfig(o.configFiles, env, nil)
+	if err == nil && !slices.ContainsFunc(loaded.Comparisons(), func(c config.Comparison) bool { return c.Spec.Probe == o.gate.comparison }) {
+		loaded, err = discovered(loaded)
+	}
 	if err != nil {
 		return reference, candidate, spec, append(m, err).join()
 	}

@@ -135,6 +135,9 @@ func (o *runFlags) referenceOfConfig(m *mistakes, flags *pflag.FlagSet, env []st
 		return probes.Target{}
 	}
 	loaded, err := loadConfig(o.configFiles, env, nil)
+	if err == nil {
+		loaded, err = named(loaded, o.against.target)
+	}
 	if err != nil {
 		*m = append(*m, err)
 		return probes.Target{}

@@ -88,6 +88,9 @@ func (o *runFlags) fromConfig(m *mistakes, flags *pflag.FlagSet, env []string) (
 		}
 	})
 	loaded, err := loadConfig(o.configFiles, env, nil)
+	if err == nil {
+		loaded, err = named(loaded, o.target)
+	}
 	if err != nil {
 		*m = append(*m, err)
 		return probes.Target{}, probes.Spec{}

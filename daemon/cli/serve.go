@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inferbeat/inferbeat/daemon"
+	"github.com/inferbeat/inferbeat/probes"
 )
 
 var serveCommand = command{
@@ -23,6 +24,7 @@ SIGHUP reloads; SIGTERM ends runs, records them and exits with 0; a second one e
 		g.StringVar(&o.level, "log-level", "", "`level`: debug, info, warn or error; wins over log.level")
 		g.BoolVar(&o.embedded, "embedded", false, "keep the series, evaluate the alert rules and answer PromQL inside the daemon; as embedded.enabled")
 		g.DurationVar(&o.watch, "watch", 10*time.Second, "how often the files are looked at for changes; 0 never")
+		g.StringVar(&o.shard, "shard", "", "`i/n`: probe only the targets of the i-th of n daemons with one configuration, counted from 0; whose a target is follows from its name, and a comparison is where its b is")
 		return o.serve
 	},
 }
@@ -32,6 +34,7 @@ type serveFlags struct {
 	listen, level string
 	embedded      bool
 	watch         time.Duration
+	shard         string
 }
 
 // overrides are the keys of the configuration that flags set.
@@ -57,12 +60,20 @@ func (o *serveFlags) serve(ctx context.Context, p Process) (int, error) {
 	if o.watch < 0 {
 		m.add("watch", "%s is negative; 0 never looks", o.watch)
 	}
+	shard := probes.Shard{Of: 1}
+	if o.shard != "" {
+		var ok bool
+		if shard, ok = parseShard(o.shard); !ok {
+			m.add("shard", "%q is not of the form i/n, with i from 0 to n-1", o.shard)
+		}
+	}
 	if err := m.join(); err != nil {
 		return exitUsage, err
 	}
 	app, err := daemon.New(daemon.Options{
 		ConfigFiles: o.files, Env: p.Env, Overrides: o.overrides(), LogTo: p.Stderr, Version: buildVersion(),
 		Reload: p.Hangup, Watch: o.watch, PageRefresh: 5 * time.Second,
+		Shard: daemon.Shard{Index: shard.Index, Of: shard.Of},
 	})
 	if err != nil {
 		return exitUsage, explain(err)

@@ -24,8 +24,8 @@ func (b *builder) comparison(name string, c *comparison) {
 	if _, taken := b.doc.Probes[name]; taken {
 		b.report(path, "is also the name of a probe: their results could not be told apart")
 	}
-	reference, knownA := b.sideOf(path+".a", c.A)
-	candidate, knownB := b.sideOf(path+".b", c.B)
+	reference, sideA, knownA := b.sideOf(path+".a", c.A)
+	candidate, sideB, knownB := b.sideOf(path+".b", c.B)
 	b.required(path, "a", c.A != "")
 	b.required(path, "b", c.B != "")
 	if c.A != "" && c.A == c.B {
@@ -41,9 +41,10 @@ func (b *builder) comparison(name string, c *comparison) {
 	if !ok || !knownA || !knownB {
 		return
 	}
-	out := Comparison{Reference: reference, Candidate: candidate, Spec: spec}
-	out.Reference.Timeouts = probes.Timeouts(b.overlay(load.Timeouts, b.doc.Targets[c.A].Timeouts, "targets["+c.A+"].timeouts"))
-	out.Candidate.Timeouts = probes.Timeouts(b.overlay(load.Timeouts, b.doc.Targets[c.B].Timeouts, "targets["+c.B+"].timeouts"))
+	out := plannedComparison{Comparison{Reference: reference, Candidate: candidate, Spec: spec}, [2]side{sideA, sideB}}
+	for target, name := range map[*probes.Target]string{&out.Reference: b.written(c.A), &out.Candidate: b.written(c.B)} {
+		target.Timeouts = probes.Timeouts(b.overlay(load.Timeouts, b.doc.Targets[name].Timeouts, "targets["+name+"].timeouts"))
+	}
 	out.Spec.Probe, out.Spec.Kind, out.Spec.Schedule, out.Spec.StaleAfter = name, probes.Paired, plan, c.StaleAfter
 	out.Spec.Pairs, out.Spec.Margins, out.Spec.Repeats = c.Pairs, marginsOf(c), 1
 	out.Spec.Gate = b.gate(path, c)
@@ -52,10 +53,10 @@ func (b *builder) comparison(name string, c *comparison) {
 	out.ReferenceBudget, out.CandidateBudget = budgetOf(side, environments[0]), budgetOf(side, environments[1])
 	b.cfg.comparisons = append(b.cfg.comparisons, out)
 	if check := b.checks.Comparable; check != nil && b.sound(path) {
-		b.refused(path, path, check(out.Reference, out.Candidate, out.Spec))
+		b.refused(path, path, check(addressed(out.Reference, c.A), addressed(out.Candidate, c.B), out.Spec))
 	}
-	b.checkSide(path+".a", c.A, c, spec, interval(&schedule))
-	b.checkSide(path+".b", c.B, c, spec, interval(&schedule))
+	b.checkSide(path+".a", b.written(c.A), c, spec, interval(&schedule))
+	b.checkSide(path+".b", b.written(c.B), c, spec, interval(&schedule))
 }
 
 // gate is how a comparison is judged; each of the configuration is.
@@ -83,20 +84,33 @@ func marginsOf(c *comparison) map[probes.RegressionMetric]float64 {
 	return out
 }
 
-// sideOf finds a target of the configuration.
-func (b *builder) sideOf(path, name string) (probes.Target, bool) {
+// sideOf finds a target of the configuration, or the entry whose discovery will bring it.
+func (b *builder) sideOf(path, name string) (probes.Target, side, bool) {
 	i := slices.IndexFunc(b.cfg.targets, func(t probes.Target) bool { return t.Name == name })
 	if i >= 0 {
-		return b.cfg.targets[i], true
+		return b.cfg.targets[i], side{}, true
+	}
+	if s, ok := b.entryOf(name); ok {
+		i := slices.IndexFunc(b.cfg.entries, func(e Entry) bool { return e.Name == s.entry })
+		return b.cfg.entries[i].Target, s, true
 	}
 	if name != "" {
 		b.report(path, "there is no target %q%s", name, DidYouMean(name, sortedKeys(b.doc.Targets)))
 	}
-	return probes.Target{}, false
+	return probes.Target{}, side{}, false
+}
+
+// written is the name under which a target stands in the file.
+func (b *builder) written(target string) string {
+	if _, own := b.doc.Targets[target]; own {
+		return target
+	}
+	s, _ := b.entryOf(target)
+	return s.entry
 }
 
 func (b *builder) environmentOf(target string) Environment {
-	return b.doc.Environments[b.doc.Targets[target].Environment]
+	return b.doc.Environments[b.doc.Targets[b.written(target)].Environment]
 }
 
 // comparedLoad is what both sides are given, as a spec of the load's own kind; its

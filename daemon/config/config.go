@@ -37,6 +37,9 @@ type Checks struct {
 	Profile    func(backend string, p *probes.Profile) error
 	// Variables are what must not differ between the sides of a comparison.
 	Variables []string
+	// Discovery reads a section of service discovery. shown is its YAML as it may be
+	// printed. Without it nothing of a section is printed.
+	Discovery func(Section) (shown string, problems []SectionProblem)
 	// Comparable reports why two targets cannot be given one load.
 	Comparable func(reference, candidate probes.Target, spec probes.Spec) error
 }
@@ -64,8 +67,12 @@ type Config struct {
 	targets []probes.Target
 	specs   []probes.Spec
 	pairs   []Pair
+	entries []Entry
+	// found is the entry of each discovered target.
+	found map[string]string
 
-	comparisons []Comparison
+	// comparisons may wait for targets that are still to be discovered.
+	comparisons []plannedComparison
 }
 
 // Pair is one probe on one target, as it is executed.
@@ -94,8 +101,16 @@ type Comparison struct {
 	ReferenceBudget, CandidateBudget Budget
 }
 
-// Comparisons lists the comparisons, sorted by name.
-func (c *Config) Comparisons() []Comparison { return c.comparisons }
+// Comparisons lists the comparisons whose targets are known, sorted by name.
+func (c *Config) Comparisons() []Comparison {
+	var out []Comparison
+	for _, compared := range c.comparisons {
+		if compared.Reference.BaseURL != "" && compared.Candidate.BaseURL != "" {
+			out = append(out, compared.Comparison)
+		}
+	}
+	return out
+}
 
 // Pairs lists every probe of every target, sorted by target; the probes of a
 // target are in the order of its probes key.
@@ -120,7 +135,7 @@ func Default() *Config {
 // Load reads, merges and checks a configuration. It reads files and changes
 // nothing. The error is [Problems].
 func Load(src Source, checks Checks) (*Config, error) {
-	l := &loader{env: environ(src.Env), expanded: map[string]string{}, where: map[string]position{}, checks: checks}
+	l := &loader{env: environ(src.Env), expanded: map[string]string{}, where: map[string]position{}, raws: map[string]rawText{}, checks: checks}
 	for _, name := range src.Files {
 		l.file(name)
 	}

@@ -102,6 +102,9 @@ func (c *Config) node(v reflect.Value, f field, path string) (*yaml.Node, error)
 		return n, nil
 	}
 	var n yaml.Node
+	if raw, ok := v.Interface().(rawYAML); ok {
+		return raw.node()
+	}
 	return &n, n.Encode(plain(v.Interface()))
 }
 

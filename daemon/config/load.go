@@ -27,6 +27,7 @@ type loader struct {
 	layers   []map[string]any
 	expanded map[string]string   // values that came from ${NAME}, with that text
 	where    map[string]position // of every key that was written, valid or not
+	raws     map[string]rawText  // where the lines of a rawYAML were written
 	problems Problems
 	// unreadable is set when a file is missing as a whole: what it defines would
 	// otherwise be reported as undefined.
@@ -53,7 +54,7 @@ func (l *loader) reader(source, dir string) *reader {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs // so that the printed configuration means the same elsewhere
 	}
-	return &reader{file: source, dir: dir, where: l.where, problems: &l.problems, budget: maxNodes}
+	return &reader{file: source, dir: dir, where: l.where, raws: l.raws, problems: &l.problems, budget: maxNodes}
 }
 
 func (l *loader) add(r *reader, n *yaml.Node) {
@@ -286,7 +287,7 @@ func (l *loader) variables() {
 // that a key of digits stays a string.
 func envNode(f field, text string) *yaml.Node {
 	str := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
-	if f.typ.Kind() == reflect.String || text == "" {
+	if f.typ.Kind() == reflect.String && f.typ != rawType || text == "" {
 		return str
 	}
 	var doc yaml.Node

@@ -24,6 +24,7 @@ type reader struct {
 	env      map[string]string // for ${NAME}; nil leaves it alone
 	expanded map[string]string // collects NAME by value
 	where    map[string]position
+	raws     map[string]rawText
 	problems *Problems
 	// budget is how many nodes may still be visited: aliases of aliases make a
 	// small file unfold into millions of values.
@@ -68,6 +69,8 @@ func (r *reader) value(n *yaml.Node, f field, path string) (any, bool) {
 		return nil, false
 	}
 	switch {
+	case f.typ == rawType:
+		return r.raw(n, f, path)
 	case f.tag.Get("scalar") != "" && n.Kind == yaml.ScalarNode:
 		sub, _ := f.child(f.tag.Get("scalar"))
 		v, ok := r.value(n, sub, path)

@@ -121,6 +121,8 @@ func describe(f field) (string, field) {
 		return "duration", field{}
 	case f.typ == secretType:
 		return "secret", field{}
+	case f.typ == rawType:
+		return "list, [as in Prometheus](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#" + strings.TrimSuffix(f.key, "s") + ")", field{}
 	case f.typ.Kind() == reflect.Bool:
 		return "`true`, `false`", field{}
 	case f.tag.Get("as") == "size":

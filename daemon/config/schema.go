@@ -19,6 +19,7 @@ import (
 //	as       what a string or number stands for: path, url, ratio, rate, size
 //	scalar   the key that a bare value stands for in place of a mapping
 //	single   whether a list of one item may be written without brackets
+//	verbatim whether ${NAME} is not replaced inside of a rawYAML
 
 // document is a whole file.
 type document struct {
@@ -311,7 +312,12 @@ type target struct {
 	Pool            string                   `yaml:"pool" doc:"Replicas that serve the same thing; the name when not written."`
 	Environment     string                   `yaml:"environment" default:"production" doc:"Name of an environment; the strictest one when not written."`
 	Backend         string                   `yaml:"backend" doc:"Required: wire dialect, named as in bench_serving."`
-	URL             string                   `yaml:"url" as:"url" doc:"Required: scheme://host[:port][/prefix] or unix:///path/of.sock[:/prefix], without user, password, query or fragment."`
+	URL             string                   `yaml:"url" as:"url" doc:"Required, unless targets are discovered: scheme://host[:port][/prefix] or unix:///path/of.sock[:/prefix], without user, password, query or fragment."`
+	FileSD          rawYAML                  `yaml:"file_sd_configs" doc:"Discover the targets in files, in place of url: as in Prometheus, with everything that it takes inside, and so the keys below. Each address found becomes a target of this entry: environment, backend, probes and keys are the entry's. See README.md, Discovery."`
+	HTTPSD          rawYAML                  `yaml:"http_sd_configs" doc:"Discover the targets by asking a web server."`
+	DNSSD           rawYAML                  `yaml:"dns_sd_configs" doc:"Discover the targets in DNS."`
+	KubernetesSD    rawYAML                  `yaml:"kubernetes_sd_configs" doc:"Discover the targets in Kubernetes."`
+	Relabel         rawYAML                  `yaml:"relabel_configs" verbatim:"true" doc:"Choose among what is discovered, and name it, as in Prometheus (${1} is a group of regex here, no variable). __address__, __scheme__ and __base_path__ make the URL, target the name (the entry's and the address when there is none), pool and model what they say; labels without underscores in front are kept as facts."`
 	MetricsURL      string                   `yaml:"metrics_url" as:"url" doc:"The server's metrics page, where that is not on url: a whole URL, or :port[/path] on the host of url, as in :8002 for Triton and :9000 for the exporter of TGI. /metrics when there is no path."`
 	MetricsKey      bool                     `yaml:"metrics_credentials" default:"false" doc:"Send the key and the headers to metrics_url although it is another host or port than url. The server's own always gets them."`
 	Path            string                   `yaml:"path" doc:"Request path in place of the backend's."`

@@ -18,16 +18,22 @@ import (
 func (b *builder) target(name string, t *target) {
 	path := "targets[" + name + "]"
 	t.Pool = or(t.Pool, name)
+	sections := b.discovery(path, t)
 	out := probes.Target{
 		Name: name, Pool: t.Pool, Site: t.Environment, Environment: b.environment(path, t), Backend: t.Backend,
-		BaseURL: b.baseURL(path, t), Path: t.Path, Model: t.Model, Labels: b.labels(path, t),
+		Path: t.Path, Model: t.Model, Labels: b.labels(path, t),
 		Connection: probes.Connection{
 			Policy: probes.ConnectionPolicy(t.Connection), Protocol: probes.Protocol(t.Protocol), FollowRedirects: t.FollowRedirects, Proxy: t.Proxy,
 			TLS: probes.TLS(t.TLS), APIKey: t.APIKey, APIKeyFile: t.APIKeyFile, Headers: t.Headers,
 		},
 		Timeouts: probes.Timeouts(t.Timeouts), MetricsCredentials: t.MetricsKey,
 	}
-	out.MetricsURL = b.metricsURL(path, t)
+	if sections == nil {
+		out.BaseURL = b.baseURL(path, t)
+		out.MetricsURL = b.metricsURL(path, t)
+	} else {
+		b.laterMetricsURL(path, t)
+	}
 	if b.required(path, "backend", t.Backend != "") && b.checks.Backend != nil {
 		if err := b.checks.Backend(t.Backend); err != nil {
 			b.report(path+".backend", "%v", err)
@@ -39,8 +45,13 @@ func (b *builder) target(name string, t *target) {
 	b.tls(path, t)
 	b.proxy(path, t)
 	out = b.credentials(path, out)
+	pairs := b.pairsOf(path, t, out)
+	if sections != nil {
+		b.cfg.entries = append(b.cfg.entries, Entry{Name: name, Sections: sections, Target: out, Pairs: pairs, metricsURL: t.MetricsURL})
+		return
+	}
 	b.cfg.targets = append(b.cfg.targets, out)
-	b.pairsOf(path, t, out)
+	b.cfg.pairs = append(b.cfg.pairs, pairs...)
 }
 
 func (b *builder) environment(path string, t *target) probes.Environment {
@@ -79,6 +90,13 @@ func (b *builder) metricsURL(path string, t *target) string {
 		b.report(path+".metrics_url", "%v", err)
 	}
 	return u
+}
+
+// laterMetricsURL checks what becomes a URL only with an address.
+func (b *builder) laterMetricsURL(path string, t *target) {
+	with := *t
+	with.URL = "http://discovered:1"
+	b.metricsURL(path, &with)
 }
 
 // MetricsURL is the address of a server's metrics page: text is a URL, or :port[/path]
@@ -146,9 +164,13 @@ var taken = []string{
 	"namespace", "pod", "container", "job", "instance", "env", "cluster",
 }
 
+func reservedLabel(name string) bool {
+	return slices.Contains(taken, name) || strings.HasPrefix(name, "__")
+}
+
 func (b *builder) labels(path string, t *target) map[string]string {
 	for _, name := range sortedKeys(t.Labels) {
-		if slices.Contains(taken, name) || strings.HasPrefix(name, "__") {
+		if reservedLabel(name) {
 			b.report(join(path+".labels", name), "is a name that Prometheus or the exporter sets: choose another one")
 		}
 	}
@@ -239,7 +261,7 @@ func (b *builder) readable(path, file string) {
 
 // pairsOf joins the target with its probes and holds each pair against the
 // limits of the target's environment.
-func (b *builder) pairsOf(path string, t *target, out probes.Target) {
+func (b *builder) pairsOf(path string, t *target, out probes.Target) (pairs []Pair) {
 	b.required(path, "probes", t.Probes != nil)
 	env, known := b.doc.Environments[t.Environment]
 	plan := &budget{environment: t.Environment, probes: t.Probes}
@@ -254,7 +276,7 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 		spec = within(spec, env)
 		pair := Pair{Target: out, Spec: spec, Budget: budgetOf(spec, env)}
 		pair.Target.Timeouts = probes.Timeouts(b.overlay(p.Timeouts, t.Timeouts, path+".timeouts"))
-		b.cfg.pairs = append(b.cfg.pairs, pair)
+		pairs = append(pairs, pair)
 		if accepts := b.checks.AcceptsTokenIDs; accepts != nil && spec.Workload.TokenIDs && !accepts(t.Backend) {
 			b.report(path+".probes", "probe %s: backend %s does not take token ids (workload %s)", name, t.Backend, spec.Workload.Name)
 		}
@@ -278,6 +300,7 @@ func (b *builder) pairsOf(path string, t *target, out probes.Target) {
 			plan.tokens += checkLoad(spec, interval(&p), env, over)
 		}
 	}
+	return pairs
 }
 
 // mutates reports calls that change the server's state where its environment does not

@@ -26,6 +26,7 @@ const (
 	LabelBound     = "bound"
 	LabelLevel     = "level"
 	LabelOperation = "operation"
+	LabelMechanism = "mechanism"
 
 	LabelMetric     = "metric"
 	LabelComparison = "comparison"
@@ -108,5 +109,6 @@ var labels = []Label{
 	}},
 	{LabelComparison, "Name of a comparison.", nil},
 	{LabelOperation, "What the store was asked for: to add a run, to keep a state, to read, or to delete what is old.", []string{"add", "state", "read", "prune"}},
+	{LabelMechanism, "Mechanism of service discovery.", []string{"dns", "file", "http", "kubernetes"}},
 	{LabelLevel, "Level of a log line.", []string{"debug", "info", "warn", "error"}},
 }

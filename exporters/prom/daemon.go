@@ -40,11 +40,21 @@ type DaemonState struct {
 	SelfTest    SelfTest
 	Client      ClientState
 	Store       *StoreState // nil: there is no store
+	// Discovery are the mechanisms of service discovery that are configured.
+	Discovery []DiscoveryState
 	// Budgets are those of the continuous probes' objectives, one for each pool.
 	Budgets []probes.ErrorBudget
 	// ServerRequests are the requests per second that servers count, by target; those
 	// that do not are missing.
 	ServerRequests map[string]float64
+}
+
+// DiscoveryState is how one mechanism of service discovery does.
+type DiscoveryState struct {
+	Mechanism   string
+	Targets     int       // reported, before relabelling
+	Failures    uint64    // of refreshes
+	LastSuccess time.Time // zero: unknown
 }
 
 // ClientState is whether the process keeps its own times.
@@ -141,6 +151,12 @@ func (e *Exporter) addDaemon(b *builder, show forms, now time.Time, facts map[st
 		budget := &d.Budgets[i]
 		b.gauge(catalog.SLOBudgetRemaining, nil, budget.Remaining, label(catalog.LabelPool, budget.Pool), label(catalog.LabelTargetEnv, budget.Environment),
 			label(catalog.LabelModel, budget.Model), label(catalog.LabelProbe, budget.Probe), label(catalog.LabelSLO, budget.SLO))
+	}
+	for _, s := range d.Discovery {
+		mechanism := e.enum(catalog.LabelMechanism, s.Mechanism)
+		b.gauge(catalog.DiscoveryTargets, nil, float64(s.Targets), mechanism)
+		b.counter(catalog.DiscoveryFailures, nil, s.Failures, started, mechanism)
+		b.gaugeTime(catalog.DiscoveryLastSuccess, nil, s.LastSuccess, mechanism)
 	}
 	e.addSelfTest(b, d.SelfTest)
 	e.addClient(b, d.Client, show, now)

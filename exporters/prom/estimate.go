@@ -1,6 +1,8 @@
 package prom
 
 import (
+	"slices"
+	"sort"
 	"strings"
 
 	"github.com/inferbeat/inferbeat/exporters/catalog"
@@ -64,6 +66,31 @@ func EstimateSeries(pairs []probes.PairStatus, mode HistogramMode) int {
 		probesSeen[p.Pair.Probe] = true
 	}
 	return n + len(budgets) + perTarget*len(targets) + perProbe*len(probesSeen)
+}
+
+// Fit is how many of the targets, taken from the first on, have series within a limit
+// beside those of fixed; each of more is the pairs of one target. 0 is no limit.
+func Fit(fixed []probes.PairStatus, more [][]probes.PairStatus, mode HistogramMode, limit int) int {
+	fits := func(n int) bool {
+		return EstimateSeries(slices.Concat(fixed, slices.Concat(more[:n]...)), mode) <= limit
+	}
+	if limit <= 0 || fits(len(more)) {
+		return len(more)
+	}
+	// Beyond some number of pairs histograms have one form only, and more targets may
+	// have fewer series: what grows is looked at apart on both sides.
+	pairs, edge := len(fixed), 0
+	for edge < len(more) && mode.forms(pairs+len(more[edge])).classic {
+		pairs += len(more[edge])
+		edge++
+	}
+	for _, span := range [][2]int{{edge + 1, len(more)}, {0, edge}} {
+		// Search finds the first number that does not fit.
+		if n := span[0] + sort.Search(span[1]-span[0]+1, func(i int) bool { return !fits(span[0] + i) }) - 1; n >= span[0] {
+			return n
+		}
+	}
+	return 0
 }
 
 // breachSeries is how many of the limits say for how long they have been breached.

@@ -771,6 +771,9 @@ func full(t *testing.T, change func(*Options)) *stage {
 		TargetStates:   map[string]int{"active": 1}, SchedulerTick: epoch, RunsWaiting: 3, Panics: 2,
 		Sinks:       []SinkState{{Name: "jsonl", Dropped: 3, Errors: 4}},
 		LogMessages: map[string]uint64{"info": 7},
+		Discovery: []DiscoveryState{
+			{Mechanism: "file", Targets: 3, Failures: 2, LastSuccess: time.Unix(1_800_000_003, 0)}, {Mechanism: "http", Failures: 1},
+		},
 		SelfTest: SelfTest{
 			At: time.Unix(1_800_000_001, 0), Error: map[string]time.Duration{"ttft": 300 * time.Microsecond, "itl": 6 * time.Millisecond},
 			Tolerance: map[string]time.Duration{"ttft": 5 * time.Millisecond, "itl": 5 * time.Millisecond},
@@ -802,6 +805,8 @@ func TestDaemonMetrics(t *testing.T) {
 		catalog.SLOBudgetRemaining + `{model="llama-3",pool="llama",probe="canary",slo="fast",target_env="production"}`: -0.25,
 		catalog.StoreErrors + `{operation="add"}`: 5, catalog.StoreErrors + `{operation="prune"}`: 0,
 		catalog.StoreSize: 4096, catalog.StoreUnwritten: 6, catalog.StoreLost: 7, catalog.StoreLastWrite: 1_800_000_000,
+		catalog.DiscoveryTargets + `{mechanism="file"}`: 3, catalog.DiscoveryFailures + `{mechanism="file"}`: 2, catalog.DiscoveryLastSuccess + `{mechanism="file"}`: 1_800_000_003,
+		catalog.DiscoveryTargets + `{mechanism="http"}`: 0, catalog.DiscoveryFailures + `{mechanism="http"}`: 1,
 		catalog.MetricsSeriesLimit: 200_000, of(catalog.RunSkips, "reason", "overlap"): 1,
 	})
 }
