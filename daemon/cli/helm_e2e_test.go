@@ -125,6 +125,7 @@ image: {repository: registry.example/inferbeat, tag: v7, pullPolicy: Always}
 imagePullSecrets: [{name: pull}]
 extraArgs: [--embedded]
 envFromSecrets: [llm-env]
+shards: 3
 existingSecret: llm-keys
 persistence: {enabled: true, size: 20Gi, storageClassName: fast}
 terminationGracePeriodSeconds: 90
@@ -149,6 +150,10 @@ prometheusRule: {enabled: true, labels: {release: kps}}
 	container := pod.Containers[0]
 	if flags := parsed(t, serveCommand, container.Args); !flags.Changed("embedded") {
 		t.Errorf("the pod calls %q", container.Args)
+	}
+	checkShards(t, set)
+	if *set.Spec.Replicas != 3 {
+		t.Errorf("%d pods, want 3", *set.Spec.Replicas)
 	}
 	claim := set.Spec.VolumeClaimTemplates[0].Spec
 	for _, c := range []struct{ what, got, want string }{

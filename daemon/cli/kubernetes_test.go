@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/inferbeat/inferbeat/probes"
 )
 
 // metadata is that of the templates of other tools.
@@ -173,6 +175,16 @@ func checkRights(t *testing.T, all map[string]any, account string) {
 	if diff := cmp.Diff(want, role.Rules); diff != "" {
 		t.Errorf("the Role (-want +got):\n%s", diff)
 	}
+	// What the discovery of the examples looks at.
+	looks := regexp.MustCompile(`(?m)^ +- role: (\S+)$`).FindAllStringSubmatch(readFile(t, examples+"/discovery-kubernetes.yaml"), -1)
+	for _, look := range looks {
+		if resource := look[1] + "s"; !slices.Contains(slices.Concat(role.Rules[0].Resources, role.Rules[1].Resources), resource) {
+			t.Errorf("an example finds its targets by the %s, which the Role does not show", resource)
+		}
+	}
+	if len(looks) == 0 {
+		t.Error("no example finds targets in Kubernetes")
+	}
 }
 
 // checkPod: the pod runs the daemon with the configuration of the ConfigMap and
@@ -195,6 +207,7 @@ func checkPod(t *testing.T, all map[string]any, set *appsv1.StatefulSet) {
 	if len(files) != 1 || path.Dir(files[0]) != mounts["config"].MountPath || listen != ":9799" {
 		t.Fatalf("the pod calls %q, want one configuration in %s, and the port of the Service", container.Args, mounts["config"].MountPath)
 	}
+	checkShards(t, set)
 	text, ok := manifest[*corev1.ConfigMap](t, all, "ConfigMap "+volumes["config"].ConfigMap.Name).Data[path.Base(files[0])]
 	if !ok {
 		t.Fatalf("the ConfigMap has no %s", path.Base(files[0]))
@@ -228,6 +241,22 @@ func checkPod(t *testing.T, all map[string]any, set *appsv1.StatefulSet) {
 	}
 	if r := container.Resources; r.Requests.Memory().IsZero() || r.Limits.Memory().Cmp(*r.Requests.Memory()) < 0 || !r.Limits.Cpu().IsZero() {
 		t.Errorf("the pod has %+v, want bounds of memory, and no limit of the CPU", r)
+	}
+}
+
+// checkShards: the pods part the targets among them, each by its own number.
+func checkShards(t *testing.T, set *appsv1.StatefulSet) {
+	t.Helper()
+	container := set.Spec.Template.Spec.Containers[0]
+	shard, _ := parsed(t, serveCommand, container.Args).GetString("shard")
+	if e := container.Env[0]; e.Name != "POD_INDEX" || e.ValueFrom.FieldRef.FieldPath != "metadata.labels['apps.kubernetes.io/pod-index']" {
+		t.Errorf("the pod's number comes from %+v", e)
+	}
+	for i := range int(*set.Spec.Replicas) {
+		want := probes.Shard{Index: i, Of: int(*set.Spec.Replicas)}
+		if got, ok := parseShard(strings.ReplaceAll(shard, "$(POD_INDEX)", fmt.Sprint(i))); !ok || got != want {
+			t.Errorf("pod %d has the part %+v by %q, want %+v", i, got, shard, want)
+		}
 	}
 }
 
