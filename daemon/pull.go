@@ -168,7 +168,9 @@ func (a *App) saidOf(key pairKey, p *pulled) (prom.Pulled, error) {
 		out.Skipped = p.skipped
 		return out, p.err
 	}
-	out.Pair, out.Run, out.Start, out.Elapsed = p.run.Pair(), p.run, p.run.Start, p.run.End.Sub(p.run.Start)
+	// The pair stays as it is: a target that is down does not say its model, and a series
+	// under another identity would be another series.
+	out.Run, out.Start, out.Elapsed = p.run, p.run.Start, p.run.End.Sub(p.run.Start)
 	return out, nil
 }
 

@@ -130,6 +130,23 @@ func TestProbeOfASickTarget(t *testing.T) {
 	})
 }
 
+// A target whose model nobody has configured keeps the one that it has named, also in
+// the answers that tell that it is down.
+func TestProbeKeepsTheIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers, dial := fleetOf(t, fakellm.VLLM)
+		b := inBubble(t, strings.ReplaceAll(onRequest, "model: m, ", ""), dial)
+		defer b.stop()
+		for _, success := range []string{"1", "0"} {
+			_, body := b.probe("t", "canary", "10")
+			if want := `inferbeat_probe_success{model="m",pool="t",probe="canary",target="t",target_env="staging"} ` + success; !strings.Contains(body, want) {
+				t.Errorf("the answer lacks %s:\n%s", want, body)
+			}
+			servers["10.0.0.1:8000"].fall(t, nil)
+		}
+	})
+}
+
 // A scrape is answered in time, and the run goes on: what it turns out to be is what
 // counts. Later scrapes share it.
 func TestProbeOutlastsItsScrape(t *testing.T) {

@@ -73,13 +73,14 @@ func (a *account) spent(now time.Time) float64 {
 	return a.used
 }
 
-// held is why the run may not begin; nil when it may.
-func (a *account) held(now time.Time, ask Ask) *probes.Hold {
+// held is why the run may not begin; nil when it may. reserved is what runs that go on
+// may still use.
+func (a *account) held(now time.Time, ask Ask, reserved float64) *probes.Hold {
 	quiet := a.quiet
 	if ask.Continuous {
 		quiet = a.quietCanary
 	}
-	switch after := a.spent(now) + a.reserved + ask.Tokens; {
+	switch after := a.spent(now) + reserved + ask.Tokens; {
 	case now.Before(quiet):
 		return &probes.Hold{Reason: probes.SkipRetryAfter, Until: quiet}
 	case ask.PerDay > 0 && (after > float64(ask.PerDay) || ask.Tokens == 0 && after >= float64(ask.PerDay)):
@@ -90,14 +91,15 @@ func (a *account) held(now time.Time, ask Ask) *probes.Hold {
 	return nil
 }
 
-// Held is why a run may not begin now; nil when it may.
+// Held is why a run will not begin as things stand; nil when it may. What a run that goes
+// on has set aside may turn out not to be used, so it is left out.
 func (g *Gate) Held(now time.Time, ask Ask) *probes.Hold {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if a := g.accounts[ask.Target]; a != nil {
-		return a.held(now, ask)
+		return a.held(now, ask, 0)
 	}
-	return (&account{}).held(now, ask)
+	return (&account{}).held(now, ask, 0)
 }
 
 // Admit lets a run begin, which must say when it has ended, or tells why it may not.
@@ -106,7 +108,8 @@ func (g *Gate) Admit(now time.Time, asks ...Ask) (*Admission, *probes.Hold) {
 	defer g.mu.Unlock()
 	g.tidy(now)
 	for _, ask := range asks {
-		if hold := g.account(ask.Target).held(now, ask); hold != nil {
+		a := g.account(ask.Target)
+		if hold := a.held(now, ask, a.reserved); hold != nil {
 			return nil, hold
 		}
 	}

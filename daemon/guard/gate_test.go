@@ -76,6 +76,7 @@ func TestTokensOfADay(t *testing.T) {
 	wantHold(t, "two runs that fit", hold, nil)
 	_, hold = g.Admit(noon, ask)
 	wantHold(t, "a third that might not", hold, spentUntil(midnight))
+	wantHold(t, "as things stand", g.Held(noon, ask), nil) // nothing has been used so far
 	first.Ended(noon, map[string]float64{"t": 150, "u": 9})
 	wantHold(t, "after the first used less", g.Held(noon, ask), nil)
 	second.Ended(noon, map[string]float64{"t": 450.4})
