@@ -27,11 +27,15 @@ type bubble struct {
 	stop  func()
 }
 
-// inBubble starts one at a full hour of 2000-01-01, when virtual time begins.
-func inBubble(t *testing.T, text string, dial dialer) *bubble {
+// inBubble starts one at a full hour of 2000-01-01, when virtual time begins; change may
+// alter it before it runs.
+func inBubble(t *testing.T, text string, dial dialer, change ...func(*App)) *bubble {
 	t.Helper()
 	file := configFile(t, text)
 	app, _ := appInBubble(t, Options{ConfigFiles: []string{file}, Version: "test", Dial: dial, LogTo: t.Output()})
+	for _, c := range change {
+		c(app)
+	}
 	b := &bubble{App: app, t: t, file: file, began: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -143,15 +143,17 @@ func TestRunsWaitForTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, dial := fleetOf(t, fakellm.VLLM)
 		folder := t.TempDir()
-		b := inBubble(t, strings.Replace(oneTarget, "every: 10s", `schedule: "* * * * *"`, 1)+fmt.Sprintf("storage: {path: %q}\n", folder), dial)
 		var full atomic.Bool
-		write := b.memory.backlog.write
-		b.memory.backlog.write = func(ctx context.Context, p *store.Packed) error {
-			if full.Load() {
-				return errFull
+		minutely := strings.Replace(oneTarget, "every: 10s", `schedule: "* * * * *"`, 1) + fmt.Sprintf("storage: {path: %q}\n", folder)
+		b := inBubble(t, minutely, dial, func(app *App) {
+			write := app.memory.backlog.write
+			app.memory.backlog.write = func(ctx context.Context, p *store.Packed) error {
+				if full.Load() {
+					return errFull
+				}
+				return write(ctx, p)
 			}
-			return write(ctx, p)
-		}
+		})
 		unstored := func() bool {
 			var pairs []struct {
 				LastRun struct {
