@@ -91,29 +91,34 @@ func (o Options) route() route {
 	}
 }
 
+// siteLabel is what most sites with several clusters call them. What happens in one
+// explains nothing in another that uses the same names.
+const siteLabel = "cluster"
+
 // inhibitions are the chains of cause and effect. A label that both sides lack counts
-// as equal.
+// as equal. A pool may have targets of several environments, which are down or slow on
+// their own: a staging that is down must not silence the page of production.
 func (o Options) inhibitions() []inhibit {
 	const measured = `category=~"latency|saturation|regression|capacity"`
 	severity := func(s Severity) string { return `severity="` + o.word(s) + `"` }
 	ours := `alertname=~"Inferbeat.+"`
-	return []inhibit{
+	rules := []inhibit{
 		// The graver of two alerts about one thing is enough.
 		{Source: []string{ours, severity(Critical)}, Target: []string{ours, severity(Warning)},
-			Equal: []string{"pool", "target", "probe", "slo", "signal", "stat", "category"}},
+			Equal: []string{"pool", "target_env", "target", "probe", "slo", "signal", "stat", "category"}},
 		{Source: []string{`alertname="InferbeatTailRatioHigh"`}, Target: []string{`alertname="InferbeatTailRatioElevated"`},
 			Equal: []string{"target", "probe", "signal"}},
 		{Source: []string{`alertname="InferbeatServerQueueOverload"`}, Target: []string{`alertname="InferbeatServerQueueElevated"`},
 			Equal: []string{"target", "probe"}},
 		{Source: []string{`alertname="InferbeatSLOBudgetBurnFast"`}, Target: []string{`alertname="InferbeatSLOBudgetBurnSlow"`},
-			Equal: []string{"pool", "probe", "slo"}},
+			Equal: []string{"pool", "target_env", "probe", "slo"}},
 		// A target that does not answer has no speed, and a wrong answer is why it fails.
 		{Source: []string{`alertname="InferbeatTargetFailing"`}, Target: []string{measured}, Equal: []string{"target"}},
 		{Source: []string{`alertname="InferbeatTargetFailing"`}, Target: []string{`alertname="InferbeatProbeStale"`}, Equal: []string{"target", "probe"}},
 		{Source: []string{`alertname="InferbeatAnswerWrong"`}, Target: []string{`alertname="InferbeatTargetFailing"`}, Equal: []string{"target", "probe"}},
 		// A pool that is down burns its budget and fails target by target.
 		{Source: []string{`alertname="InferbeatPoolDown"`}, Target: []string{`alertname=~"InferbeatTargetFailing|InferbeatSLOBudgetBurn.+|InferbeatProbeStale"`},
-			Equal: []string{"pool", "probe"}},
+			Equal: []string{"pool", "target_env", "probe"}},
 		// What a prober measures that cannot keep its own times is no evidence. Promises and
 		// availability are left out: to be asked and not answered needs no clock.
 		{Source: []string{`alertname=~"InferbeatClientSaturated|InferbeatSelfTestFailing"`}, Target: []string{measured}, Equal: []string{"job"}},
@@ -123,4 +128,8 @@ func (o Options) inhibitions() []inhibit {
 			Equal: []string{"job"}},
 		{Source: []string{`alertname="InferbeatAbsent"`}, Target: []string{`alertname=~"InferbeatDown|InferbeatStalled|InferbeatProbeStale|InferbeatTargetsDropped|InferbeatNoTargets"`}},
 	}
+	for i := range rules {
+		rules[i].Equal = append(rules[i].Equal, siteLabel)
+	}
+	return rules
 }
