@@ -17,10 +17,6 @@ import (
 	"github.com/inferbeat/inferbeat/probes/fakellm"
 )
 
-// faster is how much shorter the rules of the rehearsal are: what takes a minute takes
-// a second.
-const faster = "60"
-
 // notification is an alert as a receiver got it.
 type notification struct {
 	at       time.Time
@@ -28,6 +24,7 @@ type notification struct {
 	status   string // firing or resolved
 	alert    string
 	labels   map[string]string
+	began    time.Time
 }
 
 // inbox is the webhook of every receiver.
@@ -39,8 +36,9 @@ type inbox struct {
 func (b *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var message struct {
 		Alerts []struct {
-			Status string
-			Labels map[string]string
+			Status   string
+			Labels   map[string]string
+			StartsAt time.Time
 		}
 	}
 	if err := json.NewDecoder(r.Body).Decode(&message); err != nil {
@@ -50,7 +48,7 @@ func (b *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, a := range message.Alerts {
-		b.all = append(b.all, notification{time.Now(), strings.Trim(r.URL.Path, "/"), a.Status, a.Labels["alertname"], a.Labels})
+		b.all = append(b.all, notification{time.Now(), strings.Trim(r.URL.Path, "/"), a.Status, a.Labels["alertname"], a.Labels, a.StartsAt})
 	}
 }
 
@@ -73,12 +71,16 @@ type rehearsal struct {
 	inbox      *inbox
 	prometheus string
 	daemon     *process
+	serving    []string // the command of the daemon
+	config     string   // its file
 	engines    map[string]*fakellm.Engine
 	standIn    *standIn
 	line       []string
 }
 
-func rehearse(t *testing.T) *rehearsal {
+// rehearse starts everything, with rules that are shorter by a factor: of 60, what takes
+// a minute takes a second.
+func rehearse(t *testing.T, faster string) *rehearsal {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "inferbeat")
 	if out, err := exec.Command("go", "build", "-o", binary, "github.com/inferbeat/inferbeat").CombinedOutput(); err != nil {
@@ -100,6 +102,7 @@ func rehearse(t *testing.T) *rehearsal {
 	}
 	listen, config := freeAddress(t), filepath.Join(dir, "inferbeat.yaml")
 	writeText(t, config, fmt.Sprintf(`
+storage: {path: store}
 environments: {production: {max_in_flight: 64, max_rate: inf, tokens_per_day: 4G}}
 workloads: {w: {dataset: random, input_tokens: 32, output_tokens: 8}}
 probes:
@@ -118,16 +121,23 @@ targets:
   - {name: slows, pool: slows, environment: production, backend: vllm, url: %q, probes: [canary]}
   - {name: holds, pool: holds, environment: production, backend: vllm, url: %q, probes: [canary]}
 `, urls["falls"], urls["slows"], urls["holds"]))
-	r.daemon = startProcess(t, binary, "serve", "--config", config, "--listen", listen)
-	eventually(t, "the daemon is ready", func() bool { code, _ := fetch("http://" + listen + "/-/ready"); return code == 200 })
+	r.config, r.serving = config, []string{binary, "serve", "--config", config, "--listen", listen}
+	r.start()
 
-	r.rules(binary, dir, listen, mail.URL)
+	r.rules(binary, dir, listen, mail.URL, faster)
 	r.serve(dir, listen)
 	return r
 }
 
+// start starts the daemon.
+func (r *rehearsal) start() {
+	r.daemon = startProcess(r.T, r.serving[0], r.serving[1:]...)
+	listen := r.serving[len(r.serving)-1]
+	eventually(r.T, "the daemon is ready", func() bool { code, _ := fetch("http://" + listen + "/-/ready"); return code == 200 })
+}
+
 // rules writes the rules and the routes to the inbox.
-func (r *rehearsal) rules(binary, dir, daemon, mail string) {
+func (r *rehearsal) rules(binary, dir, daemon, mail, faster string) {
 	for _, args := range [][]string{
 		{"--output-dir", dir, "--faster", faster, "--runbook-base-url", "http://" + daemon + "/runbooks"},
 		{"--output-dir", dir, "--faster", faster, "--format", "alertmanager",
@@ -240,6 +250,11 @@ func (r *rehearsal) note(format string, args ...any) {
 	r.line = append(r.line, fmt.Sprintf(format, args...))
 }
 
+func (r *rehearsal) timeline() {
+	r.Helper()
+	r.Log("timeline, from the fault, with shortened rules:\n" + strings.Join(r.line, "\n"))
+}
+
 // never checks that an alert which another one explains reached nobody.
 func (r *rehearsal) never(since time.Time, receiver, alert, pool string) {
 	r.Helper()
@@ -256,7 +271,7 @@ func (r *rehearsal) never(since time.Time, receiver, alert, pool string) {
 // outage, a slow replica, a bad night and a dead prober each get through, end, and
 // silence what they explain.
 func TestE2EAlertsReachThePager(t *testing.T) {
-	r := rehearse(t)
+	r := rehearse(t, "60")
 	eventually(t, "a heartbeat at the dead man's switch", func() bool { _, ok := r.inbox.got(time.Time{}, "deadman", "firing", "InferbeatHeartbeat"); return ok })
 	eventually(t, "a result of every target", func() bool {
 		v, ok := query(t, r.prometheus, `count(inferbeat_result_samples{signal="ttft"} >= 100)`)
@@ -309,7 +324,7 @@ func TestE2EAlertsReachThePager(t *testing.T) {
 	eventually(t, "the heartbeat to end in Prometheus", func() bool { return r.state("InferbeatHeartbeat") == "" })
 	r.never(dead, "default", "InferbeatProbeStale", "holds")
 	r.never(doubt, "default", "InferbeatRegression", "night")
-	t.Log("timeline, from the fault, sixty times as fast:\n" + strings.Join(r.line, "\n"))
+	r.timeline()
 }
 
 func set(t *testing.T, engine *fakellm.Engine, faults ...fakellm.Fault) {

@@ -118,7 +118,7 @@ targets:
 	r := &rehearsal{T: t, inbox: &inbox{}}
 	mail := httptest.NewServer(r.inbox)
 	t.Cleanup(mail.Close)
-	r.rules(binary, dir, listen, mail.URL)
+	r.rules(binary, dir, listen, mail.URL, "60")
 	set(t, engine, fakellm.Fault{Kind: fakellm.Slow, Factor: slower})
 	began := time.Now()
 	r.daemon = startProcess(t, binary, "serve", "--config", config, "--listen", listen)
