@@ -26,9 +26,9 @@ func fleet() *builderV1 {
 		WithRow(dashboard.NewRowBuilder("Timeline")).
 		WithPanel(states("Failing targets", about{
 			asks: "When did it start, and is it one target or many?",
-			good: "Every band says ok.",
+			good: "Every band says that the target answers.",
 			act:  "A single band: drill down into that target. All bands at once: look at the network, the router and the prober's health first.",
-		}, valueNames(value{0, "ok", green}, value{1, "failing", red}),
+		}, valueNames(value{0, "answers", green}, value{1, "fails", red}),
 			line(maxBy("target", v.failing("target, probe")), "{{target}}")).DataLinks(links(targetLink()))).
 		WithPanel(verdicts("Nights", v, "target, probe", fmt.Sprintf(" < %d", catalog.VerdictLearning)).Height(6)).
 		WithPanel(timeSeries("Success ratio by pool", about{
@@ -141,7 +141,7 @@ func poolTable(v vars) *table.PanelBuilder {
 		line(v.failing(labels), ""), line("1 - ("+v.successRatio(labels)+")", ""), line(maxBy(labels, v.latency("ttft", "p99")), ""), line(limit, ""),
 		line(maxBy(labels, v.latency("tpot", "p50")), ""), line(maxBy(labels, v.of(catalog.ResultOutputTokensPerSecond)), ""),
 		line(v.age(labels), "")),
-		column{field: "Value #A", heading: "State", width: 80, mappings: valueNames(value{0, "ok", green}, value{1, "failing", red})},
+		column{field: "Value #A", heading: "State", width: 80, mappings: valueNames(value{0, "answers", green}, value{1, "fails", red})},
 		column{field: "pool", heading: "Pool"},
 		column{field: "target_env", heading: "Environment", width: 120},
 		column{field: "target", heading: "Target", links: cellLink("Drill down into the target", uidTarget, catalog.LabelTarget, "Target")},

@@ -281,9 +281,10 @@ func fixed(color string) []dashboard.DynamicConfigValue {
 func breaches(v vars) *statetimeline.PanelBuilder {
 	return states("Results in a row above a limit", about{
 		asks: "Is it one bad result, or do they all break the limit?",
-		good: "0.",
-		act:  "1 may be noise; from 2 on it is not, and a critical limit pages.",
-		none: "The probes of this selection have no limits.",
-	}, valueNames(value{0, "0", green}, value{1, "1", orange}), line(maxBy("target, probe, signal, stat, severity", v.of(catalog.BreachRuns)), "{{target}} {{probe}} {{signal}} {{stat}} {{severity}}")).
-		Thresholds(steps(green, step{1, orange}, step{2, red})).DataLinks(links(runLink()))
+		good: "No band: only limits that are broken have one.",
+		act:  "One may be noise; from two on it is not, and a critical limit pages.",
+		none: "No result of this selection is above a limit.",
+	}, valueNames(value{1, "one", orange}, value{2, "two or more", red}),
+		line("clamp_max("+maxBy("target, probe, signal, stat, severity", v.of(catalog.BreachRuns))+" > 0, 2)", "{{target}} {{probe}} {{signal}} {{stat}} {{severity}}")).
+		Thresholds(steps(orange, step{2, red})).DataLinks(links(runLink()))
 }
