@@ -26,13 +26,16 @@ func capacityAlerts(t timing) Group {
 		},
 		{
 			// The smallest of several workloads' capacities: which of them the live traffic is
-			// like, nobody knows.
+			// like, nobody knows. A knee that no sweep went past is not the smallest but a lower
+			// bound. While inferbeat itself loads the target the traffic is not live.
 			Alert: "InferbeatCapacityHeadroomLow", Severity: Warning, Category: Capacity, Board: BoardCapacity,
 			For: t.short(15 * time.Minute), KeepFiring: t.short(15 * time.Minute),
 			Expr: lines(
 				highest(catalog.ServerRequests),
 				">",
-				"min without ("+process+", probe) ("+catalog.CapacitySafe+")",
+				"min without ("+process+", probe) ("+catalog.CapacitySafe+" and "+catalog.CapacityBracketed+" == 1)",
+				"unless",
+				"group without ("+process+", probe) ("+catalog.RunActive+" == 1 and on (job, probe) "+sel(catalog.ProbeInfo, `kind!="canary"`)+")",
 			),
 			Summary:     "Live traffic exceeds the measured safe capacity of a replica.",
 			Description: `{{ $labels.target }} ({{ $labels.target_env }}) serves {{ $value | humanize }} requests/s, more than its safe capacity by the smallest of its sweeps.`,

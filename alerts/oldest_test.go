@@ -23,7 +23,7 @@ var (
 	oldestRule      = []string{"record", "alert", "expr", "for", "keep_firing_for", "labels", "annotations"}
 	oldestFunctions = []string{"abs", "absent", "avg_over_time", "histogram_quantile", "increase", "last_over_time", "max_over_time", "rate", "time"}
 	oldestTemplates = []string{"eq", "humanize", "humanizeDuration", "humanizePercentage", "printf"}
-	oldestOperators = []string{"avg", "count", "max", "min", "quantile", "sum"}
+	oldestOperators = []string{"avg", "count", "group", "max", "min", "quantile", "sum"}
 	oldestName      = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 	// A range was not yet a bare number of seconds.
 	oldestRange = regexp.MustCompile(`^\[(\d+[smhdwy])+(:(\d+[smhdwy])*)?\]$`)

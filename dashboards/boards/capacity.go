@@ -49,10 +49,11 @@ func capacityNumbers(v vars) []*statBuilder {
 
 // capacityInUse lays the traffic beside what the sweeps found. Of several
 // workloads' capacities the smallest counts: which of them the traffic is like,
-// nobody knows. The alert about headroom compares the same two.
+// nobody knows; one that ended below its knee has found no capacity but a lower bound.
+// The alert about headroom compares the same two.
 func capacityInUse(b *builderV1, v vars) *builderV1 {
-	all, safe := maxBy("target", v.of(catalog.ServerRequests)), minBy("target", v.of(catalog.CapacitySafe))
-	none := "The engine does not count its requests, or no sweep of the target is complete yet."
+	all, safe := maxBy("target", v.of(catalog.ServerRequests)), minBy("target", v.of(catalog.CapacitySafe)+" and "+v.of(catalog.CapacityBracketed)+" == 1")
+	none := "The engine does not count its requests, or no sweep of the target has passed the knee yet."
 	return b.
 		WithPanel(timeSeries("Live load as a share of safe capacity", about{
 			asks: "How near is the traffic of all clients to what the replica takes?",
