@@ -72,7 +72,7 @@ func healthClock(b *builderV1, v vars) *builderV1 {
 		}
 		return timeSeries(title, about{asks: asks, good: "Below the dashed 5 ms.", act: act, none: "Nothing was timed in the window."}, units.Seconds,
 			query{expr: v.quantile(0.99, by, name), legend: legend}).
-			Thresholds(steps(green, step{0.005, red})).Span(8).
+			Thresholds(steps(green, step{0.005, red})).Span(6).
 			ThresholdsStyle(common.NewGraphThresholdsStyleConfigBuilder().Mode(common.GraphThresholdsStyleModeDashed))
 	}
 	return b.WithPanel(timeSeries("CPU used of what is available", about{
@@ -91,7 +91,11 @@ func healthClock(b *builderV1, v vars) *builderV1 {
 		WithPanel(timeSeries("Scheduler lag p99", about{
 			asks: "Do runs start when they are due?", good: "Below a second.",
 			act: "Above: too many runs are due at once; spread the schedules.", none: "No run started in the window.",
-		}, units.Seconds, query{expr: v.quantile(0.99, "", catalog.SchedulerLag), legend: "p99"}).Span(8))
+		}, units.Seconds, query{expr: v.quantile(0.99, "", catalog.SchedulerLag), legend: "p99"}).Span(6)).
+		WithPanel(timeSeries("Runs that wait", about{
+			asks: "How many runs are due and have not started?", good: "0, or a few for as long as a load holds their target.",
+			act: "Many for long: runs take longer than their intervals (target_busy), or max_concurrent_runs is reached (prober_busy).",
+		}, units.Short, line(v.of(catalog.SchedulerQueue), "{{instance}}")).Span(6))
 }
 
 func healthWork(b *builderV1, v vars) *builderV1 {
