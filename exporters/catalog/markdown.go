@@ -31,6 +31,10 @@ comparison · *process* lives with the daemon · *answer* is in the answer to on
 	for _, m := range metrics {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", m.Name, m.Kind, m.Unit, labelCell(m), m.Help, m.Updated, m.Staleness, m.Better)
 	}
+	b.WriteString("\n## For your own queries\n\nNo shipped rule, board or runbook reads these.\n\n| Metric | What it is for |\n| --- | --- |\n")
+	for _, u := range Unread() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", u.Name, u.For)
+	}
 	b.WriteString("\n## Labels\n\n| Label | Meaning | Values |\n| --- | --- | --- |\n")
 	for _, l := range labels {
 		values := "from the configuration"

@@ -521,6 +521,21 @@ func TestLatestFactsOfATarget(t *testing.T) {
 	}
 }
 
+func TestAnswerToThePinnedQuestion(t *testing.T) {
+	for answer, want := range map[probes.Answer]float64{probes.AnswerRight: 1, probes.AnswerWrong: 0} {
+		p := canary()
+		p.Last = &probes.Run{Summary: probes.Summary{Answer: answer}}
+		s := newStage(t, nil, p)
+		s.wantSeries(s.page(), map[string]float64{of(catalog.AnswerCorrect): want})
+	}
+	for _, answer := range []probes.Answer{"", probes.AnswerMissing} {
+		p := canary()
+		p.Last = &probes.Run{Summary: probes.Summary{Answer: answer}}
+		s := newStage(t, nil, p)
+		s.wantNone(s.page(), of(catalog.AnswerCorrect))
+	}
+}
+
 func TestBurstIsOfferedWithoutBound(t *testing.T) {
 	st := canary()
 	st.Result = result(epoch)

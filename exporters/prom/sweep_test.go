@@ -37,7 +37,7 @@ func TestSweep(t *testing.T) {
 	at := func(name string, extra ...string) string { return ofPair(name, swept().Pair, extra...) }
 	page := s.page()
 	s.wantSeries(page, map[string]float64{
-		at(catalog.CapacityKnee): 2.5, at(catalog.CapacitySafe): 2, at(catalog.CapacityHeadroom): 0.8, at(catalog.CapacityBracketed): 1,
+		at(catalog.CapacityKnee): 2.5, at(catalog.CapacitySafe): 2, at(catalog.CapacityHeadroom): 0.8, at(catalog.CapacityBracketed): 1, at(catalog.CapacitySuspect): 0,
 		at(catalog.CapacityInterval, "bound", "low"): 2.25, at(catalog.CapacityInterval, "bound", "high"): 2.75, at(catalog.CapacityTimestamp): 1_800_000_000,
 		at(catalog.SweepOffered, "step", "0"): 2, at(catalog.SweepOffered, "step", "1"): 3, at(catalog.SweepOffered, "step", "2"): 8,
 		at(catalog.SweepAchieved, "step", "1"): 2.5, at(catalog.SweepTTFTp99, "step", "1"): 1.5, at(catalog.SweepTPOTMean, "step", "2"): 0.08,
@@ -52,9 +52,10 @@ func TestSweep(t *testing.T) {
 
 	bound := swept()
 	bound.Result.Capacity = probes.Capacity{Rate: probes.Known(8.0), Low: probes.Known(7.0), Safe: probes.Known(6.4)}
+	bound.Result.Validity.State = probes.Suspect
 	s.statuses = []probes.PairStatus{bound}
 	page = s.page()
-	s.wantSeries(page, map[string]float64{at(catalog.CapacityBracketed): 0, at(catalog.CapacityKnee): 8})
+	s.wantSeries(page, map[string]float64{at(catalog.CapacityBracketed): 0, at(catalog.CapacityKnee): 8, at(catalog.CapacitySuspect): 1})
 	s.wantNone(page, at(catalog.CapacityInterval, "bound", "high"))
 
 	bound.Result.Capacity = probes.Capacity{Objective: "a"}
