@@ -112,17 +112,17 @@ targets: [{name: t, environment: production, backend: vllm, url: "http://10.0.0.
 // starts, which the page and the metrics say; a reload does not forget it.
 func TestRetryAfterOutlivesTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		servers, dial := fleetOf(t, fakellm.VLLM)
-		b := inBubble(t, oneTarget, dial)
+		servers := fleetOf(t, fakellm.VLLM)
+		b := inBubble(t, oneTarget, servers.Dial)
 		defer b.stop()
 		first := b.Pairs()[0].NextStart.Sub(b.began)
 		b.at(first + 9*time.Second)
 		b.wantSeries("after the first run", runs(probes.RunSuccess, "1"), skips(probes.SkipRetryAfter, "0"))
-		if err := servers["10.0.0.1:8000"].engine.SetFaults(fakellm.Fault{Kind: fakellm.TooManyRequests, Delay: 25 * time.Second}); err != nil {
+		if err := servers.engines["10.0.0.1:8000"].SetFaults(fakellm.Fault{Kind: fakellm.TooManyRequests, Delay: 25 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		b.at(first + 11*time.Second)
-		if err := servers["10.0.0.1:8000"].engine.SetFaults(); err != nil {
+		if err := servers.engines["10.0.0.1:8000"].SetFaults(); err != nil {
 			t.Fatal(err)
 		}
 		held := b.Pairs()[0].Held
@@ -159,11 +159,11 @@ func TestRetryAfterOutlivesTheRun(t *testing.T) {
 // what was used.
 func TestTokensOfTheDayAreUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, dial := fleetOf(t, fakellm.VLLM)
+		servers := fleetOf(t, fakellm.VLLM)
 		// Asked of a cron schedule, the plan counts one run a day.
 		text := strings.NewReplacer("every: 10s", `schedule: "* * * * *"`).Replace(oneTarget) +
 			fmt.Sprintf("environments: {production: {tokens_per_day: 70}}\nstorage: {path: %q}\n", t.TempDir())
-		b := inBubble(t, text, dial)
+		b := inBubble(t, text, servers.Dial)
 		b.at(4*time.Minute + time.Second)
 		b.wantSeries("after four minutes", runs(probes.RunSuccess, "3"), skips(probes.SkipLoadBudget, "1"))
 		if held := b.Pairs()[0].Held; held == nil || held.Reason != probes.SkipLoadBudget || !held.Until.Equal(b.began.Add(24*time.Hour)) {
@@ -173,7 +173,7 @@ func TestTokensOfTheDayAreUsedUp(t *testing.T) {
 			t.Errorf("the page does not say that runs are held:\n%s", page)
 		}
 		b.stop()
-		b = inBubble(t, text, dial)
+		b = inBubble(t, text, servers.Dial)
 		defer b.stop()
 		b.at(2 * time.Minute)
 		b.wantSeries("after a restart", runs(probes.RunSuccess, "0"), skips(probes.SkipLoadBudget, "2"))

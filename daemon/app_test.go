@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,42 +46,23 @@ func quickEngine(t *testing.T, change func(*fakellm.Config)) *fakellm.Engine {
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// network is one without sockets, for daemons in a bubble. A name that nobody serves
-// does not resolve, an address that nobody serves refuses.
+// network is one without sockets, for daemons in a bubble.
 type network struct {
-	t     *testing.T
-	dials map[string]dialer // by host and port
+	fakellm.Network
+	t *testing.T
 }
 
-func newNetwork(t *testing.T) *network { return &network{t, map[string]dialer{}} }
-
-// serve gives the URL that the handler is reached at.
-func (n *network) serve(h http.Handler) string {
-	listener, dial := fakellm.NewPipeListener()
-	server := &http.Server{Handler: h}
-	go func() { _ = server.Serve(listener) }()
-	n.t.Cleanup(func() { server.Close() })
-	address := fmt.Sprintf("10.0.0.%d:8000", len(n.dials)+1)
-	n.dials[address] = dial
-	return "http://" + address
+func newNetwork(t *testing.T) *network {
+	n := &network{t: t}
+	t.Cleanup(n.Close)
+	return n
 }
 
 // engine serves a scripted engine.
 func (n *network) engine(change func(*fakellm.Config)) (*fakellm.Engine, string) {
 	n.t.Helper()
 	engine := quickEngine(n.t, change)
-	return engine, n.serve(engine.Handler())
-}
-
-func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if dial, ok := n.dials[address]; ok {
-		return dial(ctx, network, address)
-	}
-	host, _, _ := net.SplitHostPort(address)
-	if net.ParseIP(host) == nil {
-		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
-	}
-	return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	return engine, n.Serve(engine.Handler())
 }
 
 // daemon starts a daemon on the network with the YAML text as its only file.
@@ -93,7 +73,7 @@ func (n *network) daemon(text string) *runningDaemon {
 
 func (n *network) daemonWith(o Options) *runningDaemon {
 	n.t.Helper()
-	o.Dial = n.dial
+	o.Dial = n.Dial
 	app, dial := appInBubble(n.t, o)
 	d := running(n.t, app, o, "http://daemon", &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}})
 	d.pace = 100 * time.Millisecond
@@ -512,7 +492,7 @@ func TestErrorsDoNotAddSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		var answers atomic.Int64
-		url := n.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		url := n.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, fmt.Sprintf(`{"error":{"message":"reason %d","code":"c%d"}}`, answers.Add(1), answers.Load()), 500)
 		}))
 		d := n.daemon(fmt.Sprintf(oneCanary, 20, url))

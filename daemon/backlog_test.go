@@ -141,11 +141,10 @@ func TestBacklogIsBounded(t *testing.T) {
 // forgotten none of it afterwards.
 func TestRunsWaitForTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, dial := fleetOf(t, fakellm.VLLM)
 		folder := t.TempDir()
 		var full atomic.Bool
 		minutely := strings.Replace(oneTarget, "every: 10s", `schedule: "* * * * *"`, 1) + fmt.Sprintf("storage: {path: %q}\n", folder)
-		b := inBubble(t, minutely, dial, func(app *App) {
+		b := inBubble(t, minutely, fleetOf(t, fakellm.VLLM).Dial, func(app *App) {
 			write := app.memory.backlog.write
 			app.memory.backlog.write = func(ctx context.Context, p *store.Packed) error {
 				if full.Load() {

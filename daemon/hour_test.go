@@ -81,8 +81,8 @@ func playHour(t *testing.T, s sickness) (pages []scenario.Page) {
 	t.Helper()
 	file := configFile(t, hourConfig)
 	synctest.Test(t, func(t *testing.T) {
-		servers, dial := fleetOf(t, fakellm.SGLang, fakellm.SGLang, fakellm.SGLang, fakellm.VLLM, fakellm.SGLang)
-		app, _ := appInBubble(t, Options{ConfigFiles: []string{file}, Version: "test", Dial: dial, LogTo: t.Output()})
+		servers := fleetOf(t, fakellm.SGLang, fakellm.SGLang, fakellm.SGLang, fakellm.VLLM, fakellm.SGLang)
+		app, _ := appInBubble(t, Options{ConfigFiles: []string{file}, Version: "test", Dial: servers.Dial, LogTo: t.Output()})
 
 		began := time.Now()
 		ctx, stop := context.WithCancel(t.Context())
@@ -92,7 +92,7 @@ func playHour(t *testing.T, s sickness) (pages []scenario.Page) {
 			time.Sleep(time.Until(began.Add(at)))
 			if at == sickAt {
 				for address, faults := range s {
-					servers[address].fall(t, faults)
+					servers.fall(address, faults)
 				}
 			}
 			synctest.Wait()

@@ -58,7 +58,7 @@ func TestReloadNamesNewTargets(t *testing.T) {
 		n := newNetwork(t)
 		engine, first := n.engine(nil)
 		var lists atomic.Int64
-		second := n.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		second := n.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/v1/models" {
 				lists.Add(1)
 			}

@@ -134,15 +134,15 @@ func TestProbeOfASickTarget(t *testing.T) {
 // the answers that tell that it is down.
 func TestProbeKeepsTheIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		servers, dial := fleetOf(t, fakellm.VLLM)
-		b := inBubble(t, strings.ReplaceAll(onRequest, "model: m, ", ""), dial)
+		servers := fleetOf(t, fakellm.VLLM)
+		b := inBubble(t, strings.ReplaceAll(onRequest, "model: m, ", ""), servers.Dial)
 		defer b.stop()
 		for _, success := range []string{"1", "0"} {
 			_, body := b.probe("t", "canary", "10")
 			if want := `inferbeat_probe_success{model="m",pool="t",probe="canary",target="t",target_env="staging"} ` + success; !strings.Contains(body, want) {
 				t.Errorf("the answer lacks %s:\n%s", want, body)
 			}
-			servers["10.0.0.1:8000"].fall(t, nil)
+			servers.fall("10.0.0.1:8000", nil)
 		}
 	})
 }

@@ -303,7 +303,7 @@ func TestServerRequestsOnMetrics(t *testing.T) {
 		n := newNetwork(t)
 		c := &counting{since: time.Now(), status: http.StatusOK}
 		c.set(1000)
-		server := n.serve(c)
+		server := n.Serve(c)
 		d := n.daemon(strings.Replace(`
 metrics: {server_interval: 10ms}
 workloads: {w: {input_tokens: 8, output_tokens: 4, tokenizer: approx}}
