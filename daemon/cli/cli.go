@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -48,6 +49,8 @@ type Process struct {
 	Hangup <-chan os.Signal
 	// Nohup: SIGHUP was ignored when the program started, so it ends nothing.
 	Nohup bool
+	// Dial replaces the network towards the targets; nil is the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // command is one word after the program's name.

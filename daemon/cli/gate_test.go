@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/inferbeat/inferbeat/exporters/store"
@@ -95,61 +96,67 @@ comparisons:
 
 func TestGateOfAConfiguredComparison(t *testing.T) {
 	t.Parallel()
-	a, _ := fakeServer(t, nil, nil)
-	b, _ := fakeServer(t, nil, nil)
-	file := writeFile(t, "c.yaml", strings.NewReplacer(`"A"`, a, `"B"`, b).Replace(gateConfig))
-	r := call(t.Context(), nil, "gate", "--config", file, "--comparison", "release")
-	contains(t, "report", r.stdout, "prod (staging)", "next (staging)", "Answer of the gate:                      pass", "success_ratio *")
-	if r.code != exitPass || r.stderr != "" {
-		t.Errorf("exit %d, stderr %q; want 0 and nothing", r.code, r.stderr)
-	}
-	for _, tt := range []struct{ args, want string }{
-		{"--comparison release", "--comparison: chooses from a configuration; name that with --config"},
-		{"--comparison releas --config " + file, `--comparison: the configuration has no comparison "releas", did you mean "release"?`},
-		{"--comparison release --pairs 7 --config " + file, "--pairs: cannot be combined with --comparison; change the configuration"},
-		{"--comparison release --inconclusive x --config " + file, "--inconclusive: "},
-	} {
-		if _, err := resolveGateArgs(strings.Fields(tt.args)...); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", tt.args, err, tt.want)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		a, _ := n.server(nil, nil)
+		b, _ := n.server(nil, nil)
+		file := writeFile(t, "c.yaml", strings.NewReplacer(`"A"`, a, `"B"`, b).Replace(gateConfig))
+		r := n.call("gate", "--config", file, "--comparison", "release")
+		contains(t, "report", r.stdout, "prod (staging)", "next (staging)", "Answer of the gate:                      pass", "success_ratio *")
+		if r.code != exitPass || r.stderr != "" {
+			t.Errorf("exit %d, stderr %q; want 0 and nothing", r.code, r.stderr)
 		}
-	}
+		for _, tt := range []struct{ args, want string }{
+			{"--comparison release", "--comparison: chooses from a configuration; name that with --config"},
+			{"--comparison releas --config " + file, `--comparison: the configuration has no comparison "releas", did you mean "release"?`},
+			{"--comparison release --pairs 7 --config " + file, "--pairs: cannot be combined with --comparison; change the configuration"},
+			{"--comparison release --inconclusive x --config " + file, "--inconclusive: "},
+		} {
+			if _, err := resolveGateArgs(strings.Fields(tt.args)...); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: %v, want %q", tt.args, err, tt.want)
+			}
+		}
+	})
 }
 
 // The sides are a factor of forty apart, which no noise of the host hides.
 func TestGateOnServers(t *testing.T) {
 	t.Parallel()
-	a, _ := fakeServer(t, nil, nil)
-	slow, _ := fakeServer(t, func(c *fakellm.Config) { c.Script.ITL = 40 * time.Millisecond }, nil)
-	other, _ := fakeServer(t, func(c *fakellm.Config) { c.Model = "n" }, nil)
-	gate := func(b string, more ...string) result {
-		return call(t.Context(), nil, append([]string{"gate", "--backend", "vllm", "--base-url", b, "--against-base-url", a, "--num-prompts", "2", "--max-concurrency", "2",
-			"--random-input-len", "32", "--random-output-len", "6", "--random-range-ratio", "1", "--primary", "tpot_p50,success_ratio"}, more...)...)
-	}
-	r := gate(slow, "--json")
-	var answer struct {
-		Answer string
-		Pairs  int
-		Exit   int `json:"exit_status"`
-	}
-	if err := json.Unmarshal([]byte(r.stdout), &answer); err != nil {
-		t.Fatalf("%v: %s", err, r.stdout)
-	}
-	if r.code != exitFail || answer.Answer != "regressed" || answer.Exit != exitFail || answer.Pairs < 5 {
-		t.Errorf("exit %d with %+v, want 1 and regressed after 5 pairs or more", r.code, answer)
-	}
-	contains(t, "the report beside the JSON", r.stderr, "Answer of the gate:", "regressed", "tpot_p50 *")
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		a, _ := n.server(nil, nil)
+		slow, _ := n.server(func(c *fakellm.Config) { c.Script.ITL = 40 * time.Millisecond }, nil)
+		other, _ := n.server(func(c *fakellm.Config) { c.Model = "n" }, nil)
+		gate := func(b string, more ...string) result {
+			return n.call(append([]string{"gate", "--backend", "vllm", "--base-url", b, "--against-base-url", a, "--num-prompts", "2", "--max-concurrency", "2",
+				"--random-input-len", "32", "--random-output-len", "6", "--random-range-ratio", "1", "--primary", "tpot_p50,success_ratio"}, more...)...)
+		}
+		r := gate(slow, "--json")
+		var answer struct {
+			Answer string
+			Pairs  int
+			Exit   int `json:"exit_status"`
+		}
+		if err := json.Unmarshal([]byte(r.stdout), &answer); err != nil {
+			t.Fatalf("%v: %s", err, r.stdout)
+		}
+		if r.code != exitFail || answer.Answer != "regressed" || answer.Exit != exitFail || answer.Pairs < 5 {
+			t.Errorf("exit %d with %+v, want 1 and regressed after 5 pairs or more", r.code, answer)
+		}
+		contains(t, "the report beside the JSON", r.stderr, "Answer of the gate:", "regressed", "tpot_p50 *")
 
-	r = gate(other)
-	contains(t, "report", r.stdout, "invalid", "model differs: m on side A and n on side B")
-	if r.code != exitUnknown || strings.Contains(r.stdout, "pair 2") {
-		t.Errorf("exit %d, want 3 after one pair:\n%s", r.code, r.stdout)
-	}
+		r = gate(other)
+		contains(t, "report", r.stdout, "invalid", "model differs: m on side A and n on side B")
+		if r.code != exitUnknown || strings.Contains(r.stdout, "pair 2") {
+			t.Errorf("exit %d, want 3 after one pair:\n%s", r.code, r.stdout)
+		}
 
-	r = gate(other, "--vary", "model", "--margin", "tpot_p50=900%")
-	contains(t, "report", r.stdout, "Answer of the gate:", "model: m on side A, n on side B (declared to vary)")
-	if r.code != exitPass {
-		t.Errorf("exit %d, want 0 for another model on purpose:\n%s", r.code, r.stdout)
-	}
+		r = gate(other, "--vary", "model", "--margin", "tpot_p50=900%")
+		contains(t, "report", r.stdout, "Answer of the gate:", "model: m on side A, n on side B (declared to vary)")
+		if r.code != exitPass {
+			t.Errorf("exit %d, want 0 for another model on purpose:\n%s", r.code, r.stdout)
+		}
+	})
 }
 
 func TestGateFromStore(t *testing.T) {

@@ -38,6 +38,14 @@ func call(ctx context.Context, env []string, args ...string) result {
 // others 1 ms apart.
 func fakeServer(t *testing.T, change func(*fakellm.Config), wrap func(http.Handler) http.Handler) (url string, engine *fakellm.Engine) {
 	t.Helper()
+	engine, handler := fakeEngine(t, change, wrap)
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL, engine
+}
+
+func fakeEngine(t *testing.T, change func(*fakellm.Config), wrap func(http.Handler) http.Handler) (*fakellm.Engine, http.Handler) {
+	t.Helper()
 	c := fakellm.Config{
 		Model: "m", Engine: fakellm.VLLM, MeanOutputTokens: 1_000_000,
 		Script: &fakellm.Script{TTFT: []time.Duration{5 * time.Millisecond}, ITL: time.Millisecond},
@@ -53,9 +61,34 @@ func fakeServer(t *testing.T, change func(*fakellm.Config), wrap func(http.Handl
 	if wrap != nil {
 		handler = wrap(handler)
 	}
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return server.URL, engine
+	return engine, handler
+}
+
+// network is where replicas are reached in a bubble: commands that measure take no time
+// of the host, so that it is never too busy for them.
+type network struct {
+	fakellm.Network
+	t *testing.T
+}
+
+func newNetwork(t *testing.T) *network {
+	n := &network{t: t}
+	t.Cleanup(n.Close)
+	return n
+}
+
+// server is as fakeServer, on the network.
+func (n *network) server(change func(*fakellm.Config), wrap func(http.Handler) http.Handler) (url string, engine *fakellm.Engine) {
+	n.t.Helper()
+	engine, handler := fakeEngine(n.t, change, wrap)
+	return n.Serve(handler), engine
+}
+
+// call is as call, on the network.
+func (n *network) call(args ...string) result {
+	var stdout, stderr bytes.Buffer
+	code := Main(n.t.Context(), Process{Args: args, Stdout: &stdout, Stderr: &stderr, Dial: n.Dial})
+	return result{code, stdout.String(), stderr.String()}
 }
 
 // deadURL is a URL at which nothing listens.

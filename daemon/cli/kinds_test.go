@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/inferbeat/inferbeat/probes"
 )
@@ -82,62 +83,68 @@ func numbers(t *testing.T, file string) (lines []map[string]any) {
 }
 
 func TestKindsOnAServer(t *testing.T) {
-	url, _ := fakeServer(t, nil, nil)
-	out := filepath.Join(t.TempDir(), "out.jsonl")
-	common := []string{"--backend", "vllm", "--base-url", url, "--random-input-len", "32", "--random-output-len", "4", "--output-file", out}
-	with := func(args ...string) []string { return append(args, common...) }
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		url, _ := n.server(nil, nil)
+		out := filepath.Join(t.TempDir(), "out.jsonl")
+		common := []string{"--backend", "vllm", "--base-url", url, "--random-input-len", "32", "--random-output-len", "4", "--output-file", out}
+		with := func(args ...string) []string { return append(args, common...) }
 
-	r := call(t.Context(), nil, with("batch", "--batch-size", "2,3")...)
-	contains(t, "batch", r.stdout, "Batch size:                              2", "Batch size:                              3", "Prefill (last first token) (ms):")
-	r = call(t.Context(), nil, with("peak", "--max-concurrency", "2", "--num-prompts", "8")...)
-	contains(t, "peak", r.stdout, "concurrency 1 ", "concurrency 2 ")
-	r = call(t.Context(), nil, with("run", "--num-prompts", "3", "--repeats", "2", "--random-range-ratio", "1", "--offline-result", out)...)
-	contains(t, "repeats", r.stdout, "Every number is the median of (runs):    2 of 2", "repeat 2", "Offline result of:                       peak", "two runs have no median")
+		r := n.call(with("batch", "--batch-size", "2,3")...)
+		contains(t, "batch", r.stdout, "Batch size:                              2", "Batch size:                              3", "Prefill (last first token) (ms):")
+		r = n.call(with("peak", "--max-concurrency", "2", "--num-prompts", "8")...)
+		contains(t, "peak", r.stdout, "concurrency 1 ", "concurrency 2 ")
+		r = n.call(with("run", "--num-prompts", "3", "--repeats", "2", "--random-range-ratio", "1", "--offline-result", out)...)
+		contains(t, "repeats", r.stdout, "Every number is the median of (runs):    2 of 2", "repeat 2", "Offline result of:                       peak", "two runs have no median")
 
-	lines := numbers(t, out)
-	if len(lines) != 4 {
-		t.Fatalf("%d lines, want one for each batch, for the peak and for the run: %s", len(lines), r.stderr)
-	}
-	ours := func(i int, key string) any { return lines[i]["inferbeat"].(map[string]any)[key] }
-	if size := ours(1, "batch").(map[string]any)["size"]; size != 3.0 {
-		t.Errorf("size of the second batch = %v, want 3", size)
-	}
-	if parts := ours(2, "parts").([]any); len(parts) != 2 || parts[1].(map[string]any)["role"] != "concurrency 2" || parts[1].(map[string]any)["max_concurrency"] != 2.0 {
-		t.Errorf("parts of the peak = %v, want two whole lines", parts)
-	}
-	repeats := ours(3, "repeats").(map[string]any)
-	if repeats["used"] != 2.0 || repeats["spread"].(map[string]any)["output_throughput"].(map[string]any)["median"] != lines[3]["output_throughput"] {
-		t.Errorf("repeats = %v, want two whose median is the line's output throughput %v", repeats, lines[3]["output_throughput"])
-	}
-	if gap := ours(3, "offline").(map[string]any)["gap_ratio"].(float64); math.Abs(gap-(1-lines[3]["output_throughput"].(float64)/lines[2]["output_throughput"].(float64))) > 1e-12 {
-		t.Errorf("gap = %v, want that of the run below the peak", gap)
-	}
+		lines := numbers(t, out)
+		if len(lines) != 4 {
+			t.Fatalf("%d lines, want one for each batch, for the peak and for the run: %s", len(lines), r.stderr)
+		}
+		ours := func(i int, key string) any { return lines[i]["inferbeat"].(map[string]any)[key] }
+		if size := ours(1, "batch").(map[string]any)["size"]; size != 3.0 {
+			t.Errorf("size of the second batch = %v, want 3", size)
+		}
+		if parts := ours(2, "parts").([]any); len(parts) != 2 || parts[1].(map[string]any)["role"] != "concurrency 2" || parts[1].(map[string]any)["max_concurrency"] != 2.0 {
+			t.Errorf("parts of the peak = %v, want two whole lines", parts)
+		}
+		repeats := ours(3, "repeats").(map[string]any)
+		if repeats["used"] != 2.0 || repeats["spread"].(map[string]any)["output_throughput"].(map[string]any)["median"] != lines[3]["output_throughput"] {
+			t.Errorf("repeats = %v, want two whose median is the line's output throughput %v", repeats, lines[3]["output_throughput"])
+		}
+		if gap := ours(3, "offline").(map[string]any)["gap_ratio"].(float64); math.Abs(gap-(1-lines[3]["output_throughput"].(float64)/lines[2]["output_throughput"].(float64))) > 1e-12 {
+			t.Errorf("gap = %v, want that of the run below the peak", gap)
+		}
+	})
 }
 
 // What --format vllm writes is read back as a result of vllm bench serve.
 func TestVLLMFormat(t *testing.T) {
-	url, _ := fakeServer(t, nil, nil)
-	out := filepath.Join(t.TempDir(), "out.json")
-	r := call(t.Context(), nil, short(url, "--max-concurrency", "2", "--output-file", out, "--output-details", "--format", "vllm", "--tag", "x")...)
-	if r.code != exitPass {
-		t.Fatalf("exit %d: %s", r.code, r.stderr)
-	}
-	line := numbers(t, out)[0]
-	for key, want := range map[string]any{"label": "x", "backend": "vllm", "model_id": "m", "num_prompts": 3.0, "request_rate": "inf",
-		"burstiness": 1.0, "max_concurrency": 2.0, "completed": 3.0, "failed": 0.0, "total_output_tokens": 12.0, "request_goodput": nil} {
-		if line[key] != want {
-			t.Errorf("%s = %v, want %v", key, line[key], want)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		url, _ := n.server(nil, nil)
+		out := filepath.Join(t.TempDir(), "out.json")
+		r := n.call(short(url, "--max-concurrency", "2", "--output-file", out, "--output-details", "--format", "vllm", "--tag", "x")...)
+		if r.code != exitPass {
+			t.Fatalf("exit %d: %s", r.code, r.stderr)
 		}
-	}
-	r = call(t.Context(), nil, "import", "--output-file", out+"l", out)
-	contains(t, "import", r.stdout+r.stderr, "1 results imported (1 of vllm_bench_serve)")
-	back := numbers(t, out+"l")[0]
-	for _, key := range []string{"output_throughput", "median_ttft_ms", "p99_tpot_ms", "duration", "max_concurrent_requests"} {
-		if back[key] != line[key] {
-			t.Errorf("%s read back = %v, want %v", key, back[key], line[key])
+		line := numbers(t, out)[0]
+		for key, want := range map[string]any{"label": "x", "backend": "vllm", "model_id": "m", "num_prompts": 3.0, "request_rate": "inf",
+			"burstiness": 1.0, "max_concurrency": 2.0, "completed": 3.0, "failed": 0.0, "total_output_tokens": 12.0, "request_goodput": nil} {
+			if line[key] != want {
+				t.Errorf("%s = %v, want %v", key, line[key], want)
+			}
 		}
-	}
-	if _, err := resolveKind(probes.Load, "--output-file", "x", "--format", "csv"); err == nil || !strings.Contains(err.Error(), `--format: "csv" is none of sglang, vllm`) {
-		t.Errorf("--format csv: %v, want a refusal", err)
-	}
+		r = n.call("import", "--output-file", out+"l", out)
+		contains(t, "import", r.stdout+r.stderr, "1 results imported (1 of vllm_bench_serve)")
+		back := numbers(t, out+"l")[0]
+		for _, key := range []string{"output_throughput", "median_ttft_ms", "p99_tpot_ms", "duration", "max_concurrent_requests"} {
+			if back[key] != line[key] {
+				t.Errorf("%s read back = %v, want %v", key, back[key], line[key])
+			}
+		}
+		if _, err := resolveKind(probes.Load, "--output-file", "x", "--format", "csv"); err == nil || !strings.Contains(err.Error(), `--format: "csv" is none of sglang, vllm`) {
+			t.Errorf("--format csv: %v, want a refusal", err)
+		}
+	})
 }

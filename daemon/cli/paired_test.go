@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/inferbeat/inferbeat/probes"
 	"github.com/inferbeat/inferbeat/probes/fakellm"
@@ -62,56 +63,59 @@ func TestPairedMistakes(t *testing.T) {
 }
 
 func TestPairedOnServers(t *testing.T) {
-	var order atomic.Value
-	order.Store("")
-	mark := func(side string) func(http.Handler) http.Handler {
-		return func(engine http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if old := order.Load().(string); strings.HasSuffix(r.URL.Path, "/completions") && !strings.HasSuffix(old, side) {
-					order.Store(old + side)
-				}
-				engine.ServeHTTP(w, r)
-			})
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		var order atomic.Value
+		order.Store("")
+		mark := func(side string) func(http.Handler) http.Handler {
+			return func(engine http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if old := order.Load().(string); strings.HasSuffix(r.URL.Path, "/completions") && !strings.HasSuffix(old, side) {
+						order.Store(old + side)
+					}
+					engine.ServeHTTP(w, r)
+				})
+			}
 		}
-	}
-	a, _ := fakeServer(t, nil, mark("A"))
-	b, engineB := fakeServer(t, nil, mark("B"))
-	out := filepath.Join(t.TempDir(), "out.jsonl")
-	args := []string{"paired", "--backend", "vllm", "--base-url", b, "--against-base-url", a, "--pairs", "2", "--num-prompts", "3", "--max-concurrency", "1",
-		"--random-input-len", "32", "--random-output-len", "4", "--random-range-ratio", "1", "--output-file", out}
-	r := call(t.Context(), nil, args...)
-	if r.code != exitUnknown || r.stderr != "" {
-		t.Fatalf("exit %d, stderr %q; want 3 for what is not judged, and nothing", r.code, r.stderr)
-	}
-	contains(t, "report", r.stdout, "Side A (reference):", "Pairs that can be believed:              2 of 2", "Median TTFT (ms)", "pair 2 B", "not_judged")
-	if got := order.Load(); got != "ABA" {
-		t.Errorf("order %v, want A B, B A", got)
-	}
-	ours := numbers(t, out)[0]["inferbeat"].(map[string]any)
-	c := ours["comparison"].(map[string]any)
-	if c["pairs"] != 2.0 || c["used"] != 2.0 || c["judged"] != false || c["reference"].(map[string]any)["base_url"] != a || ours["target"].(map[string]any)["base_url"] != b {
-		t.Errorf("comparison = %v of %v, want two pairs of %s against %s", c, ours["target"], b, a)
-	}
-	tokens := c["metrics"].(map[string]any)["output_tokens"].(map[string]any)
-	for key, want := range map[string]any{"n": 2.0, "reference_median": 12.0, "candidate_median": 12.0, "median_difference": 0.0, "ratio": 1.0} {
-		if tokens[key] != want {
-			t.Errorf("output tokens: %s = %v, want %v", key, tokens[key], want)
+		a, _ := n.server(nil, mark("A"))
+		b, engineB := n.server(nil, mark("B"))
+		out := filepath.Join(t.TempDir(), "out.jsonl")
+		args := []string{"paired", "--backend", "vllm", "--base-url", b, "--against-base-url", a, "--pairs", "2", "--num-prompts", "3", "--max-concurrency", "1",
+			"--random-input-len", "32", "--random-output-len", "4", "--random-range-ratio", "1", "--output-file", out}
+		r := n.call(args...)
+		if r.code != exitUnknown || r.stderr != "" {
+			t.Fatalf("exit %d, stderr %q; want 3 for what is not judged, and nothing", r.code, r.stderr)
 		}
-	}
-	var roles []string
-	for _, p := range ours["parts"].([]any) {
-		roles = append(roles, p.(map[string]any)["role"].(string))
-	}
-	same(t, "roles", roles, []string{"pair 1 A", "pair 1 B", "pair 2 B", "pair 2 A"})
+		contains(t, "report", r.stdout, "Side A (reference):", "Pairs that can be believed:              2 of 2", "Median TTFT (ms)", "pair 2 B", "not_judged")
+		if got := order.Load(); got != "ABA" {
+			t.Errorf("order %v, want A B, B A", got)
+		}
+		ours := numbers(t, out)[0]["inferbeat"].(map[string]any)
+		c := ours["comparison"].(map[string]any)
+		if c["pairs"] != 2.0 || c["used"] != 2.0 || c["judged"] != false || c["reference"].(map[string]any)["base_url"] != a || ours["target"].(map[string]any)["base_url"] != b {
+			t.Errorf("comparison = %v of %v, want two pairs of %s against %s", c, ours["target"], b, a)
+		}
+		tokens := c["metrics"].(map[string]any)["output_tokens"].(map[string]any)
+		for key, want := range map[string]any{"n": 2.0, "reference_median": 12.0, "candidate_median": 12.0, "median_difference": 0.0, "ratio": 1.0} {
+			if tokens[key] != want {
+				t.Errorf("output tokens: %s = %v, want %v", key, tokens[key], want)
+			}
+		}
+		var roles []string
+		for _, p := range ours["parts"].([]any) {
+			roles = append(roles, p.(map[string]any)["role"].(string))
+		}
+		same(t, "roles", roles, []string{"pair 1 A", "pair 1 B", "pair 2 B", "pair 2 A"})
 
-	if err := engineB.SetFaults(fakellm.Fault{Kind: fakellm.Unavailable}); err != nil {
-		t.Fatal(err)
-	}
-	r = call(t.Context(), nil, args...)
-	contains(t, "failures", r.stderr, "3 of 3 requests to "+b+" failed")
-	if strings.Contains(r.stderr, a) || strings.Count(r.stderr, "failed") != 1 || r.code != exitUnknown {
-		t.Errorf("exit %d, stderr %q; want 3, and side B named once", r.code, r.stderr)
-	}
+		if err := engineB.SetFaults(fakellm.Fault{Kind: fakellm.Unavailable}); err != nil {
+			t.Fatal(err)
+		}
+		r = n.call(args...)
+		contains(t, "failures", r.stderr, "3 of 3 requests to "+b+" failed")
+		if strings.Contains(r.stderr, a) || strings.Count(r.stderr, "failed") != 1 || r.code != exitUnknown {
+			t.Errorf("exit %d, stderr %q; want 3, and side B named once", r.code, r.stderr)
+		}
+	})
 }
 
 func TestPairedFromConfig(t *testing.T) {
@@ -134,19 +138,22 @@ func TestPairedFromConfig(t *testing.T) {
 
 // Two targets of one configuration with the same probe, each with what is its own.
 func TestPairedTargetsOfConfig(t *testing.T) {
-	a, _ := fakeServer(t, nil, nil)
-	b, _ := fakeServer(t, nil, nil)
-	text := strings.Replace(readFile(t, configuration(t, a, "{}")), "{name: b, environment: staging, backend: vllm, url: \""+a, "{name: b, environment: staging, backend: vllm-chat, url: \""+b, 1)
-	file := writeFile(t, "two.yaml", text)
-	reference, candidate, spec, err := resolvePairedArgs(nil, "--config", file, "--target", "b", "--against-target", "a", "--pairs", "2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, "sides", []string{reference.Name, reference.BaseURL, reference.Backend, candidate.Name, candidate.BaseURL, candidate.Backend},
-		[]string{"a", a, "vllm", "b", b, "vllm-chat"})
-	if spec.Probe != "p" || spec.Requests != 20 || spec.Pairs != 2 || spec.Kind != probes.Paired {
-		t.Errorf("probe %s of kind %s, %d pairs of %d requests; want p, paired, 2, 20", spec.Probe, spec.Kind, spec.Pairs, spec.Requests)
-	}
-	r := call(t.Context(), nil, "paired", "--config", file, "--target", "b", "--against-target", "a", "--pairs", "1")
-	contains(t, "report", r.stdout, "a (staging)", "b (staging)", "unequal_work: input tokens of a run: 640 on side A and 720 on side B")
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		a, _ := n.server(nil, nil)
+		b, _ := n.server(nil, nil)
+		text := strings.Replace(readFile(t, configuration(t, a, "{}")), "{name: b, environment: staging, backend: vllm, url: \""+a, "{name: b, environment: staging, backend: vllm-chat, url: \""+b, 1)
+		file := writeFile(t, "two.yaml", text)
+		reference, candidate, spec, err := resolvePairedArgs(nil, "--config", file, "--target", "b", "--against-target", "a", "--pairs", "2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "sides", []string{reference.Name, reference.BaseURL, reference.Backend, candidate.Name, candidate.BaseURL, candidate.Backend},
+			[]string{"a", a, "vllm", "b", b, "vllm-chat"})
+		if spec.Probe != "p" || spec.Requests != 20 || spec.Pairs != 2 || spec.Kind != probes.Paired {
+			t.Errorf("probe %s of kind %s, %d pairs of %d requests; want p, paired, 2, 20", spec.Probe, spec.Kind, spec.Pairs, spec.Requests)
+		}
+		r := n.call("paired", "--config", file, "--target", "b", "--against-target", "a", "--pairs", "1")
+		contains(t, "report", r.stdout, "a (staging)", "b (staging)", "unequal_work: input tokens of a run: 640 on side A and 720 on side B")
+	})
 }

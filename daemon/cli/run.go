@@ -64,7 +64,7 @@ func (o *runFlags) report(ctx context.Context, p Process, command string, spec p
 	if s := spec.Shard; s.Split() {
 		fmt.Fprintf(p.Stderr, "shard %d of %d, the load starts at %s\n", s.Index, s.Of, s.Start.Format(time.RFC3339Nano))
 	}
-	runner := daemon.Runner{UserAgent: daemon.UserAgent(buildVersion())}
+	runner := daemon.Runner{UserAgent: daemon.UserAgent(buildVersion()), Dial: p.Dial}
 	defer runner.Close()
 	progress := newProgress(spec)
 	stopBar := showProgress(p.Stderr, progress, o.noProgress)

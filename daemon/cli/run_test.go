@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -150,7 +151,6 @@ targets:
 }
 
 func TestRunFromConfig(t *testing.T) {
-	url, engine := fakeServer(t, nil, nil)
 	for _, tt := range []struct {
 		name, limits string
 		args         []string
@@ -171,14 +171,17 @@ func TestRunFromConfig(t *testing.T) {
 		{"wrong", "{ttft: {p9: 1s}}", nil, exitUsage, 0, `inferbeat.yaml:5: probes.p.limits.ttft.p9: unknown key, did you mean "p90"?` + "\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before := engine.Stats().Received
-			got := call(t.Context(), nil, append([]string{"run", "--config", configuration(t, url, tt.limits)}, tt.args...)...)
-			if got.code != tt.code || !strings.HasSuffix(got.stderr, tt.stderr) || tt.stderr == "" && got.stderr != "" {
-				t.Errorf("code %d, stderr:\n%swant %d and:\n%s\n%s", got.code, got.stderr, tt.code, tt.stderr, got.stdout)
-			}
-			if n := engine.Stats().Received - before; n != tt.received {
-				t.Errorf("the server saw %d requests, want %d with the warm-up", n, tt.received)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				n := newNetwork(t)
+				url, engine := n.server(nil, nil)
+				got := n.call(append([]string{"run", "--config", configuration(t, url, tt.limits)}, tt.args...)...)
+				if got.code != tt.code || !strings.HasSuffix(got.stderr, tt.stderr) || tt.stderr == "" && got.stderr != "" {
+					t.Errorf("code %d, stderr:\n%swant %d and:\n%s\n%s", got.code, got.stderr, tt.code, tt.stderr, got.stdout)
+				}
+				if saw := engine.Stats().Received; saw != tt.received {
+					t.Errorf("the server saw %d requests, want %d with the warm-up", saw, tt.received)
+				}
+			})
 		})
 	}
 }
@@ -267,48 +270,51 @@ func TestRunCancelledBefore(t *testing.T) {
 
 // Results are appended, one strict JSON line for each run.
 func TestOutputFile(t *testing.T) {
-	url, _ := fakeServer(t, nil, nil)
-	path := filepath.Join(t.TempDir(), "out.jsonl")
-	if err := os.WriteFile(path, []byte("{\"earlier\":1}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"--tag", "night"}, {"--output-details", "--request-rate", "1000"}} {
-		if got := call(t.Context(), nil, short(url, append(args, "--output-file", path)...)...); got.code != exitPass {
-			t.Fatalf("code %d, stderr %q", got.code, got.stderr)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		url, _ := n.server(nil, nil)
+		path := filepath.Join(t.TempDir(), "out.jsonl")
+		if err := os.WriteFile(path, []byte("{\"earlier\":1}\n"), 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
-	text := readFile(t, path)
-	lines := strings.SplitAfter(text, "\n")
-	if len(lines) != 4 || lines[0] != "{\"earlier\":1}\n" || lines[3] != "" {
-		t.Fatalf("got %d lines, want the earlier one and two more:\n%s", len(lines)-1, text)
-	}
-	type line struct {
-		Tag            *string
-		Backend        string
-		RequestRate    any `json:"request_rate"`
-		Completed      int
-		OutputTokens   int       `json:"total_output_tokens"`
-		OutputLens     []int     `json:"output_lens"`
-		TTFTs          []float64 `json:"ttfts"`
-		GeneratedTexts []string  `json:"generated_texts"`
-	}
-	var first, second line
-	for i, l := range []*line{&first, &second} {
-		if err := json.Unmarshal([]byte(lines[1+i]), l); err != nil {
-			t.Fatalf("line %d is not strict JSON: %v", 2+i, err)
+		for _, args := range [][]string{{"--tag", "night"}, {"--output-details", "--request-rate", "1000"}} {
+			if got := n.call(short(url, append(args, "--output-file", path)...)...); got.code != exitPass {
+				t.Fatalf("code %d, stderr %q", got.code, got.stderr)
+			}
 		}
-	}
-	night := "night"
-	if diff := cmp.Diff(line{Tag: &night, Backend: "vllm", RequestRate: "inf", Completed: 3, OutputTokens: 12}, first); diff != "" {
-		t.Errorf("line without details (-want +got):\n%s", diff)
-	}
-	if len(second.TTFTs) != 3 || len(second.GeneratedTexts) != 3 || strings.Count(strings.TrimSpace(second.GeneratedTexts[0]), " ") != 3 {
-		t.Errorf("details hold TTFTs %v and texts %q, want three of each, texts of four words", second.TTFTs, second.GeneratedTexts)
-	}
-	second.TTFTs, second.GeneratedTexts = nil, nil
-	if diff := cmp.Diff(line{Backend: "vllm", RequestRate: 1000.0, Completed: 3, OutputTokens: 12, OutputLens: []int{4, 4, 4}}, second); diff != "" {
-		t.Errorf("line with details (-want +got):\n%s", diff)
-	}
+		text := readFile(t, path)
+		lines := strings.SplitAfter(text, "\n")
+		if len(lines) != 4 || lines[0] != "{\"earlier\":1}\n" || lines[3] != "" {
+			t.Fatalf("got %d lines, want the earlier one and two more:\n%s", len(lines)-1, text)
+		}
+		type line struct {
+			Tag            *string
+			Backend        string
+			RequestRate    any `json:"request_rate"`
+			Completed      int
+			OutputTokens   int       `json:"total_output_tokens"`
+			OutputLens     []int     `json:"output_lens"`
+			TTFTs          []float64 `json:"ttfts"`
+			GeneratedTexts []string  `json:"generated_texts"`
+		}
+		var first, second line
+		for i, l := range []*line{&first, &second} {
+			if err := json.Unmarshal([]byte(lines[1+i]), l); err != nil {
+				t.Fatalf("line %d is not strict JSON: %v", 2+i, err)
+			}
+		}
+		night := "night"
+		if diff := cmp.Diff(line{Tag: &night, Backend: "vllm", RequestRate: "inf", Completed: 3, OutputTokens: 12}, first); diff != "" {
+			t.Errorf("line without details (-want +got):\n%s", diff)
+		}
+		if len(second.TTFTs) != 3 || len(second.GeneratedTexts) != 3 || strings.Count(strings.TrimSpace(second.GeneratedTexts[0]), " ") != 3 {
+			t.Errorf("details hold TTFTs %v and texts %q, want three of each, texts of four words", second.TTFTs, second.GeneratedTexts)
+		}
+		second.TTFTs, second.GeneratedTexts = nil, nil
+		if diff := cmp.Diff(line{Backend: "vllm", RequestRate: 1000.0, Completed: 3, OutputTokens: 12, OutputLens: []int{4, 4, 4}}, second); diff != "" {
+			t.Errorf("line with details (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // A file that cannot be written is found out before anything is asked.

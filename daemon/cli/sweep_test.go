@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,51 +123,43 @@ func TestSweepMistakes(t *testing.T) {
 	}
 }
 
-// quietly calls sweep again when this host was too busy to send in time: then a step is
-// left out, as it should be, and that is not what is tested here.
-func quietly(t *testing.T, args ...string) (got result, results string) {
-	t.Helper()
-	for range 8 {
-		results = filepath.Join(t.TempDir(), "out.jsonl")
-		got = call(t.Context(), nil, append([]string{"sweep", "--output-file", results}, args...)...)
-		if !strings.Contains(got.stdout, "not used: ") {
-			break
-		}
-	}
-	return got, results
-}
-
 // The whole command, against a server that is never too slow: its capacity is at least
 // the highest rate, and it is drawn.
 func TestSweepCommand(t *testing.T) {
 	t.Parallel()
-	url, _ := fakeServer(t, nil, nil)
-	for _, tt := range []struct {
-		file, theme, begins string
-	}{{"c.svg", "light", "<?xml"}, {"c.png", "dark", "\x89PNG"}} {
-		drawing := filepath.Join(t.TempDir(), tt.file)
-		got, results := quietly(t, "--backend", "vllm", "--base-url", url, "--tokenizer", "approx", "--random-input-len", "8", "--random-output-len", "2",
-			"--random-range-ratio", "1", "--rates", "100,200", "--num-prompts", "100", "--warmup-requests", "2", "--slo-ttft-p95", "10s",
-			"--plot", drawing, "--plot-theme", tt.theme)
-		if got.code != exitPass || got.stderr != "" {
-			t.Fatalf("code %d, stderr %q\n%s", got.code, got.stderr, got.stdout)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		url, _ := n.server(nil, nil)
+		for _, tt := range []struct {
+			file, theme, begins string
+		}{{"c.svg", "light", "<?xml"}, {"c.png", "dark", "\x89PNG"}} {
+			drawing := filepath.Join(t.TempDir(), tt.file)
+			results := filepath.Join(t.TempDir(), "out.jsonl")
+			got := n.call("sweep", "--output-file", results, "--backend", "vllm", "--base-url", url, "--tokenizer", "approx", "--random-input-len", "8", "--random-output-len", "2",
+				"--random-range-ratio", "1", "--rates", "100,200", "--num-prompts", "100", "--warmup-requests", "2", "--slo-ttft-p95", "10s",
+				"--plot", drawing, "--plot-theme", tt.theme)
+			if got.code != exitPass || got.stderr != "" {
+				t.Fatalf("code %d, stderr %q\n%s", got.code, got.stderr, got.stdout)
+			}
+			contains(t, "the report", got.stdout, "Capacity (req/s):                        at least 200.00\n", "Safe load, 0.8 of it (req/s):            160.00    \n",
+				"Limited by objective:                    ttft_p95  \n", "Verdict:                                 warn      \n", "- capacity_lower_bound: ",
+				"Requests:                                200       \n", "Warm-up requests (not counted above):    9         \n")
+			if text := readFile(t, drawing); !strings.HasPrefix(text, tt.begins) {
+				t.Errorf("%s begins with %.8q", tt.file, text)
+			}
+			if lines := strings.Count(readFile(t, results), "\n"); lines != 3 {
+				t.Errorf("%d lines of results, want 2 steps and a sweep", lines)
+			}
 		}
-		contains(t, "the report", got.stdout, "Capacity (req/s):                        at least 200.00\n", "Safe load, 0.8 of it (req/s):            160.00    \n",
-			"Limited by objective:                    ttft_p95  \n", "Verdict:                                 warn      \n", "- capacity_lower_bound: ",
-			"Requests:                                200       \n", "Warm-up requests (not counted above):    9         \n")
-		if text := readFile(t, drawing); !strings.HasPrefix(text, tt.begins) {
-			t.Errorf("%s begins with %.8q", tt.file, text)
-		}
-		if lines := strings.Count(readFile(t, results), "\n"); lines != 3 {
-			t.Errorf("%d lines of results, want 2 steps and a sweep", lines)
-		}
-	}
+	})
 }
 
 // Of a configuration only the probes that are sweeps are chosen from.
 func TestSweepFromConfig(t *testing.T) {
-	url, _ := fakeServer(t, nil, nil)
-	file := writeFile(t, "inferbeat.yaml", fmt.Sprintf(`
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		url, _ := n.server(nil, nil)
+		file := writeFile(t, "inferbeat.yaml", fmt.Sprintf(`
 workloads:
   w: {dataset: random, input_tokens: 8, output_tokens: 2, tokenizer: approx}
 probes:
@@ -176,20 +169,21 @@ targets:
   - {name: a, environment: staging, backend: vllm, url: %q, probes: [p, c]}
   - {name: b, environment: staging, backend: vllm, url: %q, probes: [p]}
 `, url, url))
-	got, _ := quietly(t, "--config", file)
-	if got.code != exitPass {
-		t.Errorf("code %d, stderr %q", got.code, got.stderr)
-	}
-	contains(t, "the report", got.stdout, "Probe:                                   c         \n", "Capacity (req/s):                        at least 200.00\n")
-	got = call(t.Context(), nil, "sweep", "--config", file, "--target", "b")
-	if want := "inferbeat sweep: --config: it has no such pair of target and probe; choose one of: --target a --probe c\n"; got.code != exitUsage || got.stderr != want {
-		t.Errorf("code %d, stderr %q, want %q", got.code, got.stderr, want)
-	}
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(readFile(t, file), "[p, c]", "[p]")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got = call(t.Context(), nil, "sweep", "--config", file)
-	if want := "inferbeat sweep: --config: no target of the configuration has a probe of the kind sweep\n"; got.code != exitUsage || got.stderr != want {
-		t.Errorf("code %d, stderr %q, want %q", got.code, got.stderr, want)
-	}
+		got := n.call("sweep", "--config", file)
+		if got.code != exitPass {
+			t.Errorf("code %d, stderr %q", got.code, got.stderr)
+		}
+		contains(t, "the report", got.stdout, "Probe:                                   c         \n", "Capacity (req/s):                        at least 200.00\n")
+		got = n.call("sweep", "--config", file, "--target", "b")
+		if want := "inferbeat sweep: --config: it has no such pair of target and probe; choose one of: --target a --probe c\n"; got.code != exitUsage || got.stderr != want {
+			t.Errorf("code %d, stderr %q, want %q", got.code, got.stderr, want)
+		}
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(readFile(t, file), "[p, c]", "[p]")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got = n.call("sweep", "--config", file)
+		if want := "inferbeat sweep: --config: no target of the configuration has a probe of the kind sweep\n"; got.code != exitUsage || got.stderr != want {
+			t.Errorf("code %d, stderr %q, want %q", got.code, got.stderr, want)
+		}
+	})
 }
