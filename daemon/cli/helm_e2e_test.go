@@ -98,14 +98,15 @@ func TestE2EHelmIsTheSameInstallation(t *testing.T) {
 
 // The boards are those of the program.
 func TestE2EHelmDashboards(t *testing.T) {
-	all := rendered(t, "beat", "--set", "dashboards.enabled=true,dashboards.labels.team=llm")
+	all := rendered(t, "beat", "--set", "dashboards.enabled=true,dashboards.labels.team=llm,dashboards.pageURL=https://beat.example")
 	boards, err := dashboards.All()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range boards {
 		m := manifest[*corev1.ConfigMap](t, all, "ConfigMap beat-"+b.UID+"-dashboard")
-		if diff := cmp.Diff(map[string]string{b.UID + ".json": string(b.Model)}, m.Data); diff != "" {
+		want := strings.Replace(string(b.Model), "http://127.0.0.1:9799", "https://beat.example", 1)
+		if diff := cmp.Diff(map[string]string{b.UID + ".json": want}, m.Data); diff != "" {
 			t.Errorf("%s (-program +chart):\n%s", b.UID, diff)
 		}
 		if m.Labels["grafana_dashboard"] != "1" || m.Labels["team"] != "llm" || m.Annotations["grafana_folder"] != "inferbeat" {
@@ -138,8 +139,8 @@ priorityClassName: high
 service: {annotations: {a: b}}
 serviceAccount: {name: prober, annotations: {c: d}}
 rbac: {create: true, namespaces: [llm-a, llm-b]}
-serviceMonitor: {enabled: true, labels: {release: kps}, interval: 60s}
-prometheusRule: {enabled: true, labels: {release: kps}}
+serviceMonitor: {enabled: true, labels: {release: kps}, interval: 60s, nativeHistograms: true}
+prometheusRule: {enabled: true, labels: {release: kps}, runbookBaseURL: "https://beat.example/runbooks"}
 `)
 	all := rendered(t, "beat", "--values", values, "--set-file", "config="+writeFile(t, "inferbeat.yaml", config))
 	if got := manifest[*corev1.ConfigMap](t, all, "ConfigMap beat-inferbeat").Data["inferbeat.yaml"]; got != config {
@@ -176,6 +177,16 @@ prometheusRule: {enabled: true, labels: {release: kps}}
 	if *pod.TerminationGracePeriodSeconds != 90 || pod.Affinity.NodeAffinity == nil {
 		t.Errorf("grace %d, affinity %+v", *pod.TerminationGracePeriodSeconds, pod.Affinity)
 	}
+	if !manifest[*serviceMonitor](t, all, "ServiceMonitor beat-inferbeat").Spec.ScrapeNativeHistograms {
+		t.Error("native histograms are not scraped")
+	}
+	for _, group := range manifest[*prometheusRule](t, all, "PrometheusRule beat-inferbeat").Spec.Groups {
+		for _, rule := range group.Rules {
+			if want := "https://beat.example/runbooks/" + rule.Alert + ".md"; rule.Alert != "" && rule.Annotations["runbook_url"] != want {
+				t.Errorf("%s has the runbook %s, want %s", rule.Alert, rule.Annotations["runbook_url"], want)
+			}
+		}
+	}
 	for _, namespace := range []string{"llm-a", "llm-b"} {
 		binding := manifest[*rbacv1.RoleBinding](t, all, "RoleBinding "+namespace+"/beat-inferbeat")
 		if s := binding.Subjects[0]; s.Name != "prober" || s.Namespace != "llm" {
@@ -201,7 +212,7 @@ func TestE2EHelmWithoutItsOwnObjects(t *testing.T) {
 func TestE2EHelmRefuses(t *testing.T) {
 	for value, want := range map[string]string{
 		"persistance.enabled=false": "additional properties 'persistance' not allowed", "image.tags=v1": "additional properties 'tags' not allowed",
-		"config.targets=1": "/config", "image.pullPolicy=Sometimes": "/image/pullPolicy",
+		"config.targets=1": "/config", "dashboards.pageURL=beat.example": "/dashboards/pageURL", "image.pullPolicy=Sometimes": "/image/pullPolicy",
 	} {
 		if _, problem, err := helm(t, "template", "x", chart, "--set", value); err == nil || !strings.Contains(problem, want) {
 			t.Errorf("--set %s: got %v %s, want %q", value, err, problem, want)

@@ -26,8 +26,9 @@ type (
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata"`
 		Spec              struct {
-			Selector  metav1.LabelSelector `json:"selector"`
-			Endpoints []struct {
+			Selector               metav1.LabelSelector `json:"selector"`
+			ScrapeNativeHistograms bool                 `json:"scrapeNativeHistograms"`
+			Endpoints              []struct {
 				Port          string `json:"port"`
 				Path          string `json:"path"`
 				Interval      string `json:"interval"`
@@ -39,7 +40,19 @@ type (
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata"`
 		Spec              struct {
-			Groups []any `json:"groups"`
+			Groups []struct {
+				Name     string `json:"name"`
+				Interval string `json:"interval"`
+				Rules    []struct {
+					Record        string            `json:"record"`
+					Alert         string            `json:"alert"`
+					Expr          string            `json:"expr"`
+					For           string            `json:"for"`
+					KeepFiringFor string            `json:"keep_firing_for"`
+					Labels        map[string]string `json:"labels"`
+					Annotations   map[string]string `json:"annotations"`
+				} `json:"rules"`
+			} `json:"groups"`
 		} `json:"spec"`
 	}
 	kustomization struct {
