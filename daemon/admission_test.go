@@ -179,3 +179,64 @@ func TestTokensOfTheDayAreUsedUp(t *testing.T) {
 		b.wantSeries("after a restart", runs(probes.RunSuccess, "0"), skips(probes.SkipLoadBudget, "2"))
 	})
 }
+
+// Whatever a run is made of, each of its requests counts once, for the target that it was
+// sent to.
+func TestEachExchangeOfARun(t *testing.T) {
+	record := func(prompt, output int) probes.Record {
+		return probes.Record{Outcome: probes.OK, PromptTokens: probes.Known(prompt), OutputTokens: probes.Known(output), End: probes.Known(time.Second)}
+	}
+	run := func(target string, records ...probes.Record) *probes.Run {
+		return &probes.Run{Target: probes.Target{Name: target}, Records: records}
+	}
+	compared := run("b", record(1000, 1000)) // those of its typical part
+	compared.Parts = []probes.Part{{Role: "pair 1 A", Run: run("a", record(1, 2))}, {Role: "pair 1 B", Run: run("b", record(10, 20), record(100, 200))}}
+	swept := run("s")
+	swept.Steps = []probes.Step{{Records: []probes.Record{record(1, 1)}, Warmup: []probes.Record{record(2, 2)}}, {Records: []probes.Record{record(3, 3)}}}
+	warm := run("w", record(5, 5))
+	warm.Warmup = []probes.Record{record(7, 7)}
+	for _, c := range []struct {
+		name string
+		run  *probes.Run
+		want map[string]float64
+	}{
+		{"with warm-up", warm, map[string]float64{"w": 24}},
+		{"of two targets", compared, map[string]float64{"a": 3, "b": 330}},
+		{"of steps", swept, map[string]float64{"s": 12}},
+		{"by what was asked for", run("u",
+			probes.Record{Outcome: probes.OK, RequestedInput: 8, RequestedOutput: 4, FirstToken: probes.Known(time.Second)},
+			probes.Record{Outcome: probes.HTTP5xx, RequestedInput: 8, RequestedOutput: 4}, // no token came
+			probes.Record{Outcome: probes.Dropped, RequestedInput: 8, RequestedOutput: 4},
+		), map[string]float64{"u": 8 + 4 + 8}},
+	} {
+		used := map[string]float64{}
+		eachExchange(c.run, func(target string, r *probes.Record, _ time.Time) { used[target] += tokensOf(r) })
+		wantSame(t, c.name, used, c.want)
+	}
+}
+
+// A comparison waits for the Retry-After of either side, and says so.
+func TestRetryAfterHoldsComparisonsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers, dial := fleetOf(t, fakellm.VLLM, fakellm.VLLM)
+		b := inBubble(t, `
+environments: {production: {max_rate: 100}}
+workloads: {short: {input_tokens: 16, output_tokens: 4, tokenizer: approx}}
+probes: {canary: {kind: canary, schedule: "* * * * *", workload: short}}
+targets:
+  - {name: a, environment: production, backend: vllm, url: "http://10.0.0.1:8000", model: m, probes: [canary]}
+  - {name: b, environment: production, backend: vllm, url: "http://10.0.0.2:8000", model: m, probes: []}
+comparisons: [{name: gate, a: a, b: b, workload: short, num_prompts: 2, pairs: 5, schedule: "*/2 * * * *"}]
+`, dial)
+		defer b.stop()
+		b.at(30 * time.Second)
+		if err := servers["10.0.0.1:8000"].engine.SetFaults(fakellm.Fault{Kind: fakellm.TooManyRequests, Delay: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		b.at(2*time.Minute + 30*time.Second)
+		c := b.Comparisons()[0]
+		if c.Last != nil || c.Skips[probes.SkipRetryAfter] != 1 || servers["10.0.0.2:8000"].engine.Stats().Received != 0 {
+			t.Errorf("run %v, skips %v, want one for retry_after and no request to the other side", c.Last, c.Skips)
+		}
+	})
+}

@@ -2,7 +2,8 @@
 // package that knows them all.
 //
 //  1. The configuration becomes pairs: one probe on one target each.
-//  2. The scheduler says when a pair is due; [App] starts a run for it.
+//  2. The scheduler says when a pair is due, or lets a scrape of /probe have its turn; a
+//     guard may refuse; [App] starts a run for it.
 //  3. [Runner] carries the run out: workload and arrivals go into loadgen, the
 //     records come back, and become a summary, a validity and a verdict.
 //  4. The [tracker] keeps what stands for each pair; the page and the gauges on

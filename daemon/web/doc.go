@@ -8,5 +8,8 @@
 //  4. run.html draws runs that have ended, of one pair or one of them with all its numbers.
 //  5. runbook.html, at /runbooks/NAME, is the page that an alert's runbook_url names.
 //
+// GET /probe runs a probe at once and answers with the metrics of that run; it causes load
+// and is off unless enabled.
+//
 // Orders (reload, pause) change the daemon and are off unless enabled.
 package web

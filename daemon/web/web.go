@@ -173,6 +173,7 @@ func probeNow(handler http.Handler) http.HandlerFunc {
 		case fromElsewhere(r):
 			http.Error(w, "probes are not run for another site", http.StatusForbidden)
 		default:
+			w.Header().Set("Cache-Control", "no-store") // a proxy would answer with an old run
 			handler.ServeHTTP(w, r)
 		}
 	}
