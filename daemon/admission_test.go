@@ -218,7 +218,7 @@ func TestEachExchangeOfARun(t *testing.T) {
 // A comparison waits for the Retry-After of either side, and says so.
 func TestRetryAfterHoldsComparisonsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		servers, dial := fleetOf(t, fakellm.VLLM, fakellm.VLLM)
+		f := fleetOf(t, fakellm.VLLM, fakellm.VLLM)
 		b := inBubble(t, `
 environments: {production: {max_rate: 100}}
 workloads: {short: {input_tokens: 16, output_tokens: 4, tokenizer: approx}}
@@ -227,15 +227,15 @@ targets:
   - {name: a, environment: production, backend: vllm, url: "http://10.0.0.1:8000", model: m, probes: [canary]}
   - {name: b, environment: production, backend: vllm, url: "http://10.0.0.2:8000", model: m, probes: []}
 comparisons: [{name: gate, a: a, b: b, workload: short, num_prompts: 2, pairs: 5, schedule: "*/2 * * * *"}]
-`, dial)
+`, f.Dial)
 		defer b.stop()
 		b.at(30 * time.Second)
-		if err := servers["10.0.0.1:8000"].engine.SetFaults(fakellm.Fault{Kind: fakellm.TooManyRequests, Delay: time.Hour}); err != nil {
+		if err := f.engines["10.0.0.1:8000"].SetFaults(fakellm.Fault{Kind: fakellm.TooManyRequests, Delay: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		b.at(2*time.Minute + 30*time.Second)
 		c := b.Comparisons()[0]
-		if c.Last != nil || c.Skips[probes.SkipRetryAfter] != 1 || servers["10.0.0.2:8000"].engine.Stats().Received != 0 {
+		if c.Last != nil || c.Skips[probes.SkipRetryAfter] != 1 || f.engines["10.0.0.2:8000"].Stats().Received != 0 {
 			t.Errorf("run %v, skips %v, want one for retry_after and no request to the other side", c.Last, c.Skips)
 		}
 	})
