@@ -144,10 +144,10 @@ func (b *budgets) remaining(pairs []probes.PairStatus, now time.Time) []probes.E
 		}
 		for _, slo := range p.Spec.SLOs {
 			key := budgetKey{p.Pair.Pool, p.Pair.Environment, p.Pair.Model, p.Pair.Probe, slo.Name}
-			if _, done := found[key]; done || b.ledgers[key] == nil {
+			if _, done := found[key]; done {
 				continue
 			}
-			if left, known := budget.Remaining(b.ledgers[key].Within(now, slo.Window), slo.Objective).Get(); known {
+			if left, known := budget.Remaining(b.within(key, now, slo.Window), slo.Objective).Get(); known {
 				found[key] = probes.ErrorBudget{
 					Pool: key.pool, Environment: string(key.environment), Model: key.model, Probe: key.probe, SLO: key.slo, Remaining: left,
 				}
@@ -160,6 +160,21 @@ func (b *budgets) remaining(pairs []probes.PairStatus, now time.Time) []probes.E
 		out[i] = found[key]
 	}
 	return out
+}
+
+// within adds up the events of a window, and those of the pool's targets that had not
+// named their model yet: an outage that began before anybody knew it costs its budget.
+func (b *budgets) within(key budgetKey, now time.Time, window time.Duration) (sum budget.Events) {
+	unnamed := key
+	unnamed.model = ""
+	for _, k := range slices.Compact([]budgetKey{key, unnamed}) {
+		if ledger := b.ledgers[k]; ledger != nil {
+			events := ledger.Within(now, window)
+			sum.Good += events.Good
+			sum.Bad += events.Bad
+		}
+	}
+	return sum
 }
 
 // forget drops the days that no window of the pairs reaches any more.

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,6 +216,60 @@ func TestFailingStore(t *testing.T) {
 		if n := strings.Count(log.String(), "the store cannot be written"); n != 1 {
 			t.Errorf("lines of the log about it: got %d, want 1:\n%s", n, log.String())
 		}
+	})
+}
+
+// An outage costs the budget of a model that cannot be asked for its name: one that was
+// known before a restart, and one that is known only after the outage.
+func TestOutageOfAnUnnamedModelCostsItsBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		engine, _ := n.engine(nil)
+		var down atomic.Bool
+		url := n.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if down.Load() {
+				http.Error(w, "down", http.StatusServiceUnavailable)
+				return
+			}
+			engine.Handler().ServeHTTP(w, r)
+		}))
+		start := func(folder string) *runningDaemon {
+			file := filepath.Join(t.TempDir(), "inferbeat.yaml")
+			if err := os.WriteFile(file, fmt.Appendf(nil, `
+storage: {path: %q}
+workloads: {w: {input_tokens: 8, output_tokens: 4, tokenizer: approx}}
+probes: {canary: {kind: canary, every: 1s, workload: w, slos: [{name: any, e2e: 1m, objective: 99%%, window: 1h}]}}
+targets: [{name: a, pool: p, environment: development, backend: vllm, url: %q, probes: [canary]}]
+`, folder, url), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return n.daemonWith(Options{ConfigFiles: []string{file}, Version: "test"})
+		}
+		left := func(d *runningDaemon, model string) float64 {
+			left, ok := d.metric(catalog.SLOBudgetRemaining, "slo", "any", "pool", "p", "model", model)
+			if !ok {
+				return math.Inf(1)
+			}
+			return left
+		}
+		named := t.TempDir()
+		d := start(named)
+		d.until("an untouched budget", func() bool { return left(d, "m") == 1 })
+		d.end()
+		down.Store(true)
+		d = start(named)
+		d.until("a budget that the outage spends", func() bool { return left(d, "m") < 0 })
+		d.end()
+
+		d = start(t.TempDir())
+		d.until("a budget of nobody's model", func() bool { return left(d, "") == -99 })
+		down.Store(false)
+		d.until("the model's name", func() bool { return left(d, "m") <= 1 })
+		if got := left(d, "m"); got >= 0 {
+			t.Errorf("budget after the outage: got %v, want less than nothing", got)
+		}
+		d.end()
 	})
 }
 

@@ -83,6 +83,9 @@ func (a *App) perform(pair config.Pair, admission *guard.Admission, lateness pro
 		a.client.answered(time.Now(), pair.Spec.Arrivals, record)
 		a.fanout.Publish(probes.Event{Kind: probes.EventRequestDone, At: time.Now(), Pair: identity, RunID: runID, Spec: &pair.Spec, Record: record})
 	})
+	if run.Target.Model == "" {
+		run.Target.Model = identity.Model // a target that does not answer has not lost its name
+	}
 	a.settleUp(admission, run)
 	a.judgeNights(&pair.Spec, run)
 	a.finish(key, run)
