@@ -227,7 +227,7 @@ func TestOutageOfAnUnnamedModelCostsItsBudget(t *testing.T) {
 		n := newNetwork(t)
 		engine, _ := n.engine(nil)
 		var down atomic.Bool
-		url := n.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		url := n.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if down.Load() {
 				http.Error(w, "down", http.StatusServiceUnavailable)
 				return
