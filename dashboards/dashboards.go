@@ -96,6 +96,10 @@ type Options struct {
 	// to runs lead there. Empty leaves http://127.0.0.1:9799.
 	Page string
 
+	// Severities says which word stands for critical, warning, info or none in the
+	// alerts of this installation; what is not named keeps its own.
+	Severities map[string]string
+
 	// Namespace and Labels are those of a manifest, whose own are app.kubernetes.io/name
 	// and, on a ConfigMap, grafana_dashboard: "1"; these win.
 	Namespace string
@@ -119,6 +123,9 @@ func (d Dashboard) In(form Form, o Options) ([]byte, error) {
 	decoder.UseNumber() // a number is written as it was read
 	if err := decoder.Decode(&model); err != nil {
 		return nil, fmt.Errorf("parse dashboard %s: %w", d.UID, err)
+	}
+	if len(o.Severities) > 0 {
+		sayAs(model, o.Severities)
 	}
 	if o.Page != "" {
 		setVariable(model, "page", strings.TrimSuffix(o.Page, "/"))

@@ -3,6 +3,8 @@ package dashboards
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestAllBoardsShip(t *testing.T) {
@@ -156,4 +158,41 @@ func table(m *model) *panel {
 		}
 	}
 	return nil
+}
+
+// Boards that count alerts by words that no alert has would stay green in an outage.
+func TestSeveritiesOfAnInstallation(t *testing.T) {
+	words := map[string]string{"critical": "page", "warning": "ticket", "none": "heartbeat"}
+	all, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	selectors := 0
+	for _, d := range all {
+		for _, form := range Forms() {
+			text, err := d.In(form, Options{Severities: words})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, selector := range alertSelector.FindAllString(strings.ReplaceAll(string(text), `\"`, `"`), -1) {
+				selectors++
+				for _, old := range []string{`"critical"`, `"warning"`, `"none"`} {
+					if strings.Contains(selector, old) {
+						t.Errorf("%s in form %s still selects %s", d.UID, form, selector)
+					}
+				}
+				if !strings.Contains(selector, `severity!="heartbeat"`) {
+					t.Errorf("%s in form %s selects heartbeats: %s", d.UID, form, selector)
+				}
+			}
+		}
+	}
+	if selectors == 0 {
+		t.Error("no board selects alerts: are they still found?")
+	}
+	got := sayAs([]any{`count(ALERTS{severity="critical",severity!="none"}) + inferbeat_queue_threshold_requests{severity="critical"}`, 3}, words)
+	want := []any{`count(ALERTS{severity="page",severity!="heartbeat"}) + inferbeat_queue_threshold_requests{severity="critical"}`, 3}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("words (-want +got):\n%s", diff)
+	}
 }

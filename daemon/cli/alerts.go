@@ -85,10 +85,7 @@ func (o *alertsFlags) run(_ context.Context, p Process) (int, error) {
 			m.add(flag, "has no effect with --format %s", o.format)
 		}
 	}
-	o.Severities = map[alerts.Severity]string{}
-	for severity, word := range o.severities {
-		o.Severities[alerts.Severity(severity)] = word
-	}
+	o.Severities = severities(o.severities)
 	text, err := alertFormats[format].print(o)
 	if err := errors.Join(m.join(), err); err != nil {
 		return exitUsage, err
@@ -102,4 +99,19 @@ func (o *alertsFlags) run(_ context.Context, p Process) (int, error) {
 		return exitUsage, fmt.Errorf("write alerts: %w", err)
 	}
 	return exitPass, nil
+}
+
+// severities are the words of the flag --severity.
+func severities(words map[string]string) map[alerts.Severity]string {
+	out := map[alerts.Severity]string{}
+	for severity, word := range words {
+		out[alerts.Severity(severity)] = word
+	}
+	return out
+}
+
+// checkSeverities refuses words that the rules would refuse.
+func checkSeverities(words map[string]string) error {
+	_, err := alerts.Rules(alerts.Options{Severities: severities(words)})
+	return err
 }

@@ -24,6 +24,7 @@ collects dashboards in a cluster; grafana-operator a GrafanaDashboard of Grafana
 		g.StringVar(&o.form, "form", string(dashboards.Provisioning), "`form`: "+strings.Join(formNames(), ", "))
 		g.StringVar(&o.DataSource, "datasource", "", "`name` or UID of the Prometheus data source to open with; Grafana's default when empty")
 		g.StringVar(&o.Page, "page-url", "", "`URL` of inferbeat's page as a browser reaches it, for links to runs (default http://127.0.0.1:9799)")
+		g.StringToStringVar(&o.Severities, "severity", nil, "`words` that the alerts have in place of critical, warning, info and none, as they were given to inferbeat alerts")
 
 		g = f.group("Forms configmap and grafana-operator only")
 		g.StringVar(&o.Namespace, "namespace", "", "`namespace` of the manifests")
@@ -49,6 +50,9 @@ func (o *dashboardsFlags) check(form dashboards.Form) error {
 	}
 	if o.Page != "" && !strings.HasPrefix(o.Page, "http://") && !strings.HasPrefix(o.Page, "https://") {
 		m.add("page-url", "%q begins with neither http:// nor https://", o.Page)
+	}
+	if err := checkSeverities(o.Severities); err != nil {
+		m.add("severity", "%v", err)
 	}
 	for _, flag := range []string{"namespace", "manifest-label", "folder"} {
 		if o.changed(flag) && !form.Manifest() {

@@ -55,13 +55,16 @@ func (b board) variable(name string) (query, current any) {
 
 func TestDashboardsAreWritten(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "grafana", "boards")
-	got := call(t.Context(), nil, "dashboards", "--output-dir", folder, "--datasource", "prom-eu", "--page-url", "https://beat.example/")
+	got := call(t.Context(), nil, "dashboards", "--output-dir", folder, "--datasource", "prom-eu", "--page-url", "https://beat.example/", "--severity", "critical=page")
 	if got.code != exitPass || got.stderr != "" {
 		t.Fatalf("got status %d, %s", got.code, got.stderr)
 	}
 	boards := readBoards(t, folder)
 	if len(boards) != 7 || strings.Count(got.stdout, "\n") != 7 {
 		t.Errorf("got %d boards and the output\n%s\nwant 7 and their names", len(boards), got.stdout)
+	}
+	if text := readFile(t, filepath.Join(folder, "inferbeat-fleet.json")); !strings.Contains(text, `severity=\"page\"`) || strings.Contains(text, `severity=\"critical\"`) {
+		t.Error("inferbeat-fleet does not count the alerts of severity page")
 	}
 	for uid, b := range boards {
 		if _, current := b.variable("datasource"); current != "prom-eu" {
@@ -132,6 +135,7 @@ func TestDashboardsRefuse(t *testing.T) {
 		"form":        {[]string{"--form", "jsonnet"}, exitUsage, `form "jsonnet" is unknown`},
 		"both":        {[]string{"--form", "import", "--datasource", "x"}, exitUsage, "--datasource"},
 		"page":        {[]string{"--page-url", "beat.example"}, exitUsage, "--page-url"},
+		"severity":    {[]string{"--severity", "critical=warning"}, exitUsage, "no route could tell them apart"},
 		"namespace":   {[]string{"--namespace", "llm"}, exitUsage, "--namespace: has no effect with --form provisioning"},
 		"labels":      {[]string{"--form", "v2", "--manifest-label", "a=b"}, exitUsage, "--manifest-label: has no effect with --form v2"},
 		"folder":      {[]string{"--form", "import", "--folder", "Models"}, exitUsage, "--folder: has no effect with --form import"},
