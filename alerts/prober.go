@@ -142,6 +142,25 @@ func targetAlerts(t timing) []Rule {
 			Description: `{{ $value }} active targets are left.`,
 		},
 		{
+			Alert: "InferbeatTargetsRejected", Severity: Warning, For: t.short(15 * time.Minute),
+			Expr:        sel(catalog.Targets, `state="rejected"`) + " > 0",
+			Summary:     "Discovered targets are not probed.",
+			Description: `{{ $labels.instance }} does not probe {{ $value }} of what service discovery has found; its log says which and why.`,
+		},
+		{
+			// Three failures, because watches break now and then; and no success, because one
+			// mechanism may have several lists. A mechanism that only tells of changes has no
+			// success while nothing changes, and no failures either.
+			Alert: "InferbeatDiscoveryFailing", Severity: Warning, For: t.short(10 * time.Minute),
+			Expr: lines(
+				"increase("+catalog.DiscoveryFailures+"["+t.window(30*time.Minute)+"]) > 2.5",
+				"unless",
+				"time() - "+catalog.DiscoveryLastSuccess+" < "+t.seconds(15*time.Minute),
+			),
+			Summary:     "Service discovery fails.",
+			Description: `{{ $labels.instance }}: {{ printf "%.0f" $value }} refreshes of {{ $labels.mechanism }} discovery failed in ` + t.window(30*time.Minute) + `; what is probed is what was found before.`,
+		},
+		{
 			// A limit that is not there silently switches its alert off.
 			Alert: "InferbeatProductionWithoutSLO", Severity: Info, For: t.short(time.Hour), Board: BoardSLO,
 			Expr: lines(

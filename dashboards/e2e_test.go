@@ -68,7 +68,8 @@ scrape_configs: [{job_name: inferbeat, static_configs: [{targets: [%q, %q]}]}]
 
 // extras is a second daemon's configuration, of what the demo has no use for: a
 // tokenizer of one's own, a throughput without a server, an engine that gets a new version
-// while it is looked at, and one that spends half of what its objective allows.
+// while it is looked at, one that spends half of what its objective allows, and one
+// that is discovered.
 func extras(t *testing.T, dir string) string {
 	t.Helper()
 	offline, err := filepath.Abs("../probes/imports/testdata/bench_offline_throughput.jsonl")
@@ -78,6 +79,7 @@ func extras(t *testing.T, dir string) string {
 	renewed := engine(t, fakellm.Config{Version: "0.11.0"}, fakellm.Config{Version: "0.11.1"})
 	wavering := engine(t, fakellm.Config{Faults: []fakellm.Fault{{Kind: fakellm.Truncate, Probability: 0.25, AfterTokens: 10}}})
 	name := filepath.Join(dir, "extras.yaml")
+	write(t, filepath.Join(dir, "found.json"), `[{"targets": ["127.0.0.1:9"]}]`)
 	write(t, name, fmt.Sprintf(`
 workloads: {w: {dataset: random, input_tokens: 64, output_tokens: 101, tokenizer: "tiktoken:cl100k_base"}}
 probes:
@@ -86,6 +88,7 @@ probes:
 targets:
 - {name: renewed, environment: staging, backend: vllm, url: %q, probes: [load]}
 - {name: wavering, environment: staging, backend: vllm, url: %q, probes: [canary]}
+- {name: found, environment: staging, backend: vllm, probes: [], file_sd_configs: [{files: [found.json]}]}
 `, offline, renewed, wavering))
 	return name
 }

@@ -90,7 +90,7 @@ func New(o Options) *Manager {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Interval = cmp.Or(o.Interval, ChangeInterval)
-	o.Log = slog.New(discreet{o.Log.Handler()})
+	o.Log = slog.New(newDiscreet(o.Log.Handler()))
 	return &Manager{options: o, dirty: make(chan struct{}, 1), lost: map[string]uint64{}}
 }
 
@@ -300,30 +300,25 @@ type State struct {
 	LastSuccess time.Time
 }
 
-// State is how the mechanisms do that are or were configured, by name.
+// State is how the mechanisms do that are configured, by name.
 func (m *Manager) State() []State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	states := map[string]*State{}
-	for name, failures := range m.lost {
-		states[name] = &State{Mechanism: name, Failures: failures}
-	}
-	found := map[string]bool{}
 	for _, e := range m.entries {
 		for _, p := range e.providers {
 			s := states[p.mechanism]
 			if s == nil {
-				s = &State{Mechanism: p.mechanism}
+				s = &State{Mechanism: p.mechanism, Failures: m.lost[p.mechanism], LastSuccess: p.succeeded}
 				states[p.mechanism] = s
 			}
 			for _, g := range p.list() {
 				s.Targets += len(g.Targets)
 			}
 			s.Failures += p.failures()
-			if !found[p.mechanism] || p.succeeded.Before(s.LastSuccess) {
+			if p.succeeded.Before(s.LastSuccess) {
 				s.LastSuccess = p.succeeded
 			}
-			found[p.mechanism] = true
 		}
 	}
 	var out []State

@@ -24,6 +24,7 @@ func health() *builderV1 {
 	}
 	b = healthClock(b.WithRow(dashboard.NewRowBuilder("Clock and load generator")), v)
 	b = healthWork(b.WithRow(dashboard.NewRowBuilder("Schedule, targets and results")), v)
+	b = healthDiscovery(b.WithRow(dashboard.NewRowBuilder("Service discovery")), v)
 	return healthProcess(b.WithRow(dashboard.NewRowBuilder("Process")), v)
 }
 
@@ -98,10 +99,27 @@ func healthClock(b *builderV1, v vars) *builderV1 {
 		}, units.Short, line(v.of(catalog.SchedulerQueue), "{{instance}}")).Span(6))
 }
 
+// healthDiscovery says where targets come from that are written nowhere.
+func healthDiscovery(b *builderV1, v vars) *builderV1 {
+	const none = "No target is discovered: all are in the configuration."
+	return b.WithPanel(timeSeries("Discovered targets", about{
+		asks: "How many targets does discovery report, before relabelling?", good: "As many as there are replicas.",
+		act: "A fall: the inventory lost some. Fewer active ones beside: relabelling drops them, or they are rejected.", none: none,
+	}, units.Short, line(sumBy("mechanism", v.of(catalog.DiscoveryTargets)), "{{mechanism}}")).Span(8)).
+		WithPanel(bars("Failed refreshes of discovery", about{
+			asks: "Is the list of targets a fresh one?", good: "Nothing to see.",
+			act: "What was found before is probed on; the log says why.", none: none,
+		}, units.Short, line(sumBy("mechanism", increase(v.of(catalog.DiscoveryFailures))), "{{mechanism}}")).Span(8)).
+		WithPanel(timeSeries("Age of the last refresh", about{
+			asks: "Since when has nothing new been heard?", good: "Below the refresh interval; of kubernetes the time since the last change.",
+			act: "Growing while refreshes fail: the targets are those of then.", none: none,
+		}, units.Seconds, line("time() - "+minBy("mechanism, instance", v.of(catalog.DiscoveryLastSuccess)), "{{mechanism}} {{instance}}")).Span(8))
+}
+
 func healthWork(b *builderV1, v vars) *builderV1 {
 	return b.WithPanel(timeSeries("Targets by state", about{
 		asks: "How many targets are watched?", good: "All active.",
-		act: "rejected: the series limit is reached. A fall: discovery lost some.",
+		act: "rejected: the series limit is reached, or a name occurs twice; the log says which. A fall: discovery lost some. draining: gone, with a run that still goes on.",
 	}, units.Short, line(sumBy("state", v.of(catalog.Targets)), "{{state}}")).Span(8)).
 		WithPanel(timeSeries("Series exposed", about{
 			asks: "How large is a scrape?", good: "Far below the dashed limit.",
