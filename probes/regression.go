@@ -98,9 +98,6 @@ const (
 	GateInvalid      GateAnswer = "invalid"      // the sides may not be compared, or too few runs can be believed
 )
 
-// GateAnswers is the closed list.
-var GateAnswers = []GateAnswer{GatePass, GateRegressed, GateInconclusive, GateUndecided, GateInvalid}
-
 // ComparisonStatus is the daemon's view of one configured comparison.
 type ComparisonStatus struct {
 	Name                 string

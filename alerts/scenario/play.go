@@ -32,7 +32,7 @@ func (s *Scenario) Play(groups []Group) (*Play, error) {
 		return nil, err
 	}
 	p := &Play{
-		scenario: s, groups: Needed(groups, s.Asks()), input: input, data: maps.Clone(input), gave: map[string][]promql.Series{},
+		scenario: s, groups: needed(groups, s.Asks()), input: input, data: maps.Clone(input), gave: map[string][]promql.Series{},
 		engine: newEngine(),
 	}
 	t := &take{evaluator: evaluator{p.engine, p.data}, scenario: s}

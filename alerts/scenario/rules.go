@@ -86,9 +86,9 @@ func Reads(expr parser.Expr) []string {
 	return names
 }
 
-// Needed keeps the rules that the named alerts and series depend on, themselves
+// needed keeps the rules that the named alerts and series depend on, themselves
 // included.
-func Needed(groups []Group, names []string) []Group {
+func needed(groups []Group, names []string) []Group {
 	wanted := map[string]bool{}
 	for _, name := range names {
 		wanted[name] = true

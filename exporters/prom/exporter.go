@@ -77,8 +77,8 @@ const (
 	HistogramsNative  HistogramMode = "native"
 )
 
-// HistogramModes lists the modes in the order they are documented.
-var HistogramModes = []HistogramMode{HistogramsAuto, HistogramsClassic, HistogramsNative}
+// histogramModes lists the modes in the order they are documented.
+var histogramModes = []HistogramMode{HistogramsAuto, HistogramsClassic, HistogramsNative}
 
 const autoClassicPairs = 200
 
@@ -128,8 +128,8 @@ func New(o Options) (*Exporter, error) {
 	if o.Histograms == "" {
 		o.Histograms = HistogramsAuto
 	}
-	if !slices.Contains(HistogramModes, o.Histograms) {
-		return nil, fmt.Errorf("create metrics exporter: histograms %q: want one of %v", o.Histograms, HistogramModes)
+	if !slices.Contains(histogramModes, o.Histograms) {
+		return nil, fmt.Errorf("create metrics exporter: histograms %q: want one of %v", o.Histograms, histogramModes)
 	}
 	if err := checkSiteLabels(o.SiteLabels); err != nil {
 		return nil, fmt.Errorf("create metrics exporter: %w", err)

@@ -949,7 +949,7 @@ func TestBuilderRefusesWhatTheCatalogueDoesNotList(t *testing.T) {
 }
 
 func TestSeriesAreCounted(t *testing.T) {
-	for _, mode := range HistogramModes {
+	for _, mode := range histogramModes {
 		t.Run(string(mode), func(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			registry.MustRegister(collectors.NewGoCollector())
@@ -981,7 +981,7 @@ func TestSeriesAreCounted(t *testing.T) {
 }
 
 func TestEstimateIsWhatAFullPairShows(t *testing.T) {
-	for _, mode := range HistogramModes {
+	for _, mode := range histogramModes {
 		s := full(t, func(o *Options) { o.Histograms = mode })
 		curve := &s.statuses[1].Result.Steps // of the sweep: as long as it can be
 		step := (*curve)[0]

@@ -23,6 +23,6 @@
 //
 // Secrets are not stored: values of the type [probes.Secret] are never written,
 // wherever they stand, nor the places where people put secrets although they should
-// not (see [PlainTarget] and [PlainSpec]). Prompts and generated texts are not stored
+// not (see [plainTarget] and [plainSpec]). Prompts and generated texts are not stored
 // either.
 package store

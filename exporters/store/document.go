@@ -13,10 +13,10 @@ import (
 // target, its spec, what its server said about itself), which are stored once, a body
 // with everything else, and the samples.
 
-// PlainTarget is a target as it is stored: all that tells it apart, nothing that opens
+// plainTarget is a target as it is stored: all that tells it apart, nothing that opens
 // it. Its secrets are left out by their type; what remains are the places where people
 // write them although they should not.
-func PlainTarget(t probes.Target) probes.Target {
+func plainTarget(t probes.Target) probes.Target {
 	t.BaseURL = probes.PlainURL(t.BaseURL)
 	t.MetricsURL = probes.PlainURL(t.MetricsURL)
 	t.Connection.Proxy = probes.PlainURL(t.Connection.Proxy)
@@ -24,9 +24,9 @@ func PlainTarget(t probes.Target) probes.Target {
 	return t
 }
 
-// PlainSpec is a spec as it is stored: without the pinned question, and without the URL
+// plainSpec is a spec as it is stored: without the pinned question, and without the URL
 // of the data and what is merged over request bodies, which may hold keys.
-func PlainSpec(s probes.Spec) probes.Spec {
+func plainSpec(s probes.Spec) probes.Spec {
 	s.Expect = probes.Expect{}
 	s.Workload.URL, s.Workload.Sampling.ExtraBody = "", nil
 	return s
@@ -83,7 +83,7 @@ func Decode(b []byte, v any) error {
 
 // Digest is equal for specs that are equal but for what is not stored.
 func Digest(spec probes.Spec) (string, error) {
-	text, err := marshal(PlainSpec(spec))
+	text, err := marshal(plainSpec(spec))
 	if err != nil {
 		return "", fmt.Errorf("digest of spec %s: %w", spec.Probe, err)
 	}
@@ -96,7 +96,7 @@ func Digest(spec probes.Spec) (string, error) {
 func strip(run *probes.Run) probes.Run {
 	bare := *run
 	bare.Records, bare.Warmup = nil, nil
-	bare.Target, bare.Spec = PlainTarget(run.Target), PlainSpec(run.Spec)
+	bare.Target, bare.Spec = plainTarget(run.Target), plainSpec(run.Spec)
 	bare.Steps = slices.Clone(run.Steps)
 	for i := range bare.Steps {
 		bare.Steps[i].Records, bare.Steps[i].Warmup = nil, nil
@@ -108,7 +108,7 @@ func strip(run *probes.Run) probes.Run {
 	}
 	if run.Comparison != nil {
 		comparison := *run.Comparison
-		comparison.Reference = PlainTarget(comparison.Reference)
+		comparison.Reference = plainTarget(comparison.Reference)
 		bare.Comparison = &comparison
 	}
 	return bare

@@ -143,7 +143,7 @@ func (f *filler) chunks() []probes.Chunk {
 // storable is what may come back of a run: everything but what must not be kept.
 func storable(run *probes.Run) *probes.Run {
 	out := *run
-	out.Target, out.Spec = PlainTarget(run.Target), PlainSpec(run.Spec)
+	out.Target, out.Spec = plainTarget(run.Target), plainSpec(run.Spec)
 	withoutText := func(records []probes.Record) []probes.Record {
 		records = append([]probes.Record(nil), records...)
 		for i := range records {
@@ -162,7 +162,7 @@ func storable(run *probes.Run) *probes.Run {
 	}
 	if run.Comparison != nil {
 		comparison := *run.Comparison
-		comparison.Reference = PlainTarget(comparison.Reference)
+		comparison.Reference = plainTarget(comparison.Reference)
 		out.Comparison = &comparison
 	}
 	return &out

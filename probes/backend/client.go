@@ -68,7 +68,7 @@ func New(t probes.Target, o Options) (*Client, error) {
 // setURLs joins base and paths. The user's own path takes every kind of request.
 func (c *Client) setURLs() (err error) {
 	if c.target.Path != "" {
-		c.streamURL, err = JoinURL(c.target.BaseURL, c.target.Path)
+		c.streamURL, err = joinURL(c.target.BaseURL, c.target.Path)
 		c.wholeURL = c.streamURL
 		return err
 	}

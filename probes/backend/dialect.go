@@ -123,9 +123,9 @@ func Check(name string) error {
 	return fmt.Errorf("use backend %q: unknown name; known are %s", name, known)
 }
 
-// DefaultPort is the port an engine listens on unless told otherwise, 0 for an
+// defaultPort is the port an engine listens on unless told otherwise, 0 for an
 // unknown backend.
-func DefaultPort(name string) int {
+func defaultPort(name string) int {
 	if d := dialects[name]; d != nil {
 		return d.port
 	}

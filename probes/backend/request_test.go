@@ -27,15 +27,15 @@ func TestNames(t *testing.T) {
 	}
 	got := map[string]facts{}
 	for _, name := range Names() {
-		got[name] = facts{DefaultPort(name), AcceptsTokenIDs(name)}
+		got[name] = facts{defaultPort(name), AcceptsTokenIDs(name)}
 		if err := Check(name); err != nil {
 			t.Errorf("Check(%q) = %v", name, err)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("DefaultPort and AcceptsTokenIDs (-want +got):\n%s", diff)
+		t.Errorf("defaultPort and AcceptsTokenIDs (-want +got):\n%s", diff)
 	}
-	if DefaultPort("nope") != 0 || AcceptsTokenIDs("nope") {
+	if defaultPort("nope") != 0 || AcceptsTokenIDs("nope") {
 		t.Error("an unknown backend has a port or takes ids")
 	}
 	for name, text := range map[string]string{
@@ -83,7 +83,7 @@ func TestBaseURLAndJoin(t *testing.T) {
 			t.Errorf("BaseURL(%q, %d): %v", test.host, test.port, err)
 			continue
 		}
-		if got, err := JoinURL(base, "/v1/completions"); got != test.want || err != nil {
+		if got, err := joinURL(base, "/v1/completions"); got != test.want || err != nil {
 			t.Errorf("BaseURL(%q, %d) joined = %q, %v, want %q", test.host, test.port, got, err, test.want)
 		}
 	}
@@ -119,8 +119,8 @@ func TestJoinURL(t *testing.T) {
 		{"unix:///run/my%20engine%3Aa.sock", "/generate", "unix:///run/my%20engine%3Aa.sock:/generate"},
 	}
 	for _, test := range tests {
-		if got, err := JoinURL(test.base, test.path); got != test.want || err != nil {
-			t.Errorf("JoinURL(%q, %q) = %q, %v, want %q", test.base, test.path, got, err, test.want)
+		if got, err := joinURL(test.base, test.path); got != test.want || err != nil {
+			t.Errorf("joinURL(%q, %q) = %q, %v, want %q", test.base, test.path, got, err, test.want)
 		}
 	}
 	if got, err := engineURL("http://gw/team/v1/", "/generate"); got != "http://gw/team/generate" || err != nil {

@@ -52,7 +52,7 @@ func BaseURL(name, host string, port int) (string, error) {
 		authority = "[" + escapeZone(bare) + "]"
 	}
 	if port == 0 {
-		port = DefaultPort(name)
+		port = defaultPort(name)
 	}
 	switch port {
 	case 0:
@@ -125,9 +125,9 @@ func cleanSocket(u *url.URL) (string, error) {
 	return "unix://" + socket + ":" + prefix, nil
 }
 
-// JoinURL appends a request path to a base URL. A prefix of the base is kept; a
+// joinURL appends a request path to a base URL. A prefix of the base is kept; a
 // base that ends in /v1 and a path that starts with it share that part.
-func JoinURL(base, path string) (string, error) {
+func joinURL(base, path string) (string, error) {
 	server, prefix, err := splitBase(base)
 	if err != nil {
 		return "", err

@@ -151,7 +151,7 @@ func (c *curve) logits() []float64 {
 			values[i] = max(values[i], abortedLogit)
 		}
 	}
-	return Isotonic(values, weights)
+	return isotonic(values, weights)
 }
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
@@ -182,9 +182,9 @@ func (c *curve) cross() (rate float64, at place) {
 	return math.Exp(a + share*(b-a)), between
 }
 
-// Isotonic is the non-decreasing sequence closest to values by weighted squares (pool
+// isotonic is the non-decreasing sequence closest to values by weighted squares (pool
 // adjacent violators). Weights are positive; neither slice is changed.
-func Isotonic(values, weights []float64) []float64 {
+func isotonic(values, weights []float64) []float64 {
 	type pool struct {
 		mean, weight float64
 		n            int
@@ -230,7 +230,7 @@ func bend(steps []probes.Step) probes.Optional[float64] {
 	if len(rates) < minBendSteps {
 		return probes.Optional[float64]{}
 	}
-	values = Isotonic(values, weights)
+	values = isotonic(values, weights)
 	last := len(rates) - 1
 	width, height := rates[last]-rates[0], values[last]-values[0]
 	if values[last] < minBendRise*values[0] || width <= 0 {

@@ -38,7 +38,7 @@ func (c *curve) interval() (low, high probes.Optional[float64]) {
 			mean[i] = c.over[i] // its logit is a floor and no estimate
 		}
 	}
-	effect := Isotonic(c.effect, slices.Repeat([]float64{1}, len(c.effect)))
+	effect := isotonic(c.effect, slices.Repeat([]float64{1}, len(c.effect)))
 	drawn := *c
 	drawn.over = make([]float64, len(c.over))
 	rates := make([]float64, draws)

@@ -56,7 +56,7 @@ func (s Search) Next(steps []probes.Step) (rate float64, end probes.SweepEnd) {
 
 // nextGiven walks up the given rates.
 func (s Search) nextGiven(steps []probes.Step) (float64, probes.SweepEnd) {
-	if n := len(steps); n > 0 && Saturated(&steps[n-1]) {
+	if n := len(steps); n > 0 && beyond(&steps[n-1]) {
 		return 0, probes.SweepSaturated
 	}
 	if len(steps) < len(s.Plan.Rates) {
@@ -68,9 +68,9 @@ func (s Search) nextGiven(steps []probes.Step) (float64, probes.SweepEnd) {
 	return 0, probes.SweepRatesDone
 }
 
-// Saturated reports whether a step was so far beyond the capacity that a higher
+// beyond reports whether a step was so far beyond the capacity that a higher
 // rate could teach nothing.
-func Saturated(s *probes.Step) bool {
+func beyond(s *probes.Step) bool {
 	if !s.Usable() || s.Passed {
 		return false
 	}

@@ -156,8 +156,8 @@ func TestIsotonic(t *testing.T) {
 		{[]float64{1, 4, 2, 5}, []float64{1, 1, 3, 1}, []float64{1, 2.5, 2.5, 5}},
 		{[]float64{5, 1, 1, 1}, []float64{1, 1, 1, 1}, []float64{2, 2, 2, 2}},
 	} {
-		if diff := cmp.Diff(tt.want, Isotonic(tt.values, tt.weights)); diff != "" {
-			t.Errorf("Isotonic(%v, %v) (-want +got):\n%s", tt.values, tt.weights, diff)
+		if diff := cmp.Diff(tt.want, isotonic(tt.values, tt.weights)); diff != "" {
+			t.Errorf("isotonic(%v, %v) (-want +got):\n%s", tt.values, tt.weights, diff)
 		}
 	}
 }

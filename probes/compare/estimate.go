@@ -8,9 +8,9 @@ import (
 	"github.com/inferbeat/inferbeat/probes/stats"
 )
 
-// MinRuns is how many values each side needs for a two-sided claim at 5 %: with
+// minRuns is how many values each side needs for a two-sided claim at 5 %: with
 // three of each the most extreme order has a probability of 10 %.
-const MinRuns = 4
+const minRuns = 4
 
 // Estimate is by how much the values of b lie above those of a.
 type Estimate struct {
@@ -18,7 +18,7 @@ type Estimate struct {
 	// Low and High bound the shift with a one-sided error of alpha each; unknown when
 	// there are too few values.
 	Low, High probes.Optional[float64]
-	// P is the exact two-sided probability; unknown below MinRuns values.
+	// P is the exact two-sided probability; unknown below minRuns values.
 	P probes.Optional[float64]
 	// Noise is the robust standard deviation of a value within its side, and Visible
 	// the smallest shift that is found in four of five cases; unknown when most
@@ -31,7 +31,7 @@ func estimate(a, b []float64, alpha float64) Estimate {
 	d := differences(a, b)
 	out := Estimate{Shift: median(d)}
 	out.Low, out.High = bounds(d, cut(len(a), len(b), alpha))
-	if min(len(a), len(b)) >= MinRuns {
+	if min(len(a), len(b)) >= minRuns {
 		out.P = probes.Known(probability(a, b))
 	}
 	if noise := scatter(a, b); noise > 0 {

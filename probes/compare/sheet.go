@@ -108,7 +108,7 @@ func (n *shown) row(sides []probes.Side) (row probes.SheetRow, known bool) {
 	return row, known
 }
 
-// against estimates a shift. Below MinRuns values of a side nothing is claimed of it:
+// against estimates a shift. Below minRuns values of a side nothing is claimed of it:
 // the effect is then that of the medians.
 func (n *shown) against(a, b []float64) *probes.Judgement {
 	out := &probes.Judgement{
@@ -116,7 +116,7 @@ func (n *shown) against(a, b []float64) *probes.Judgement {
 		Reference: median(slices.Clone(a)), Candidate: median(slices.Clone(b)),
 	}
 	n.lay(out, oriented(&n.Metric, a), oriented(&n.Metric, b), sheetAlpha, 1)
-	if out.N < MinRuns {
+	if out.N < minRuns {
 		out.Effect = probes.Known(n.effect(n.worse(out.Candidate) - n.worse(out.Reference)))
 		out.Low, out.High, out.Detectable = probes.Optional[float64]{}, probes.Optional[float64]{}, probes.Optional[float64]{}
 	}
@@ -247,12 +247,12 @@ func claim(j *probes.Judgement) string {
 	low, bounded := j.Low.Get()
 	high, _ := j.High.Get()
 	switch {
-	case j.N < MinRuns:
+	case j.N < minRuns:
 		runs := fmt.Sprintf("%d runs of a side carry", j.N)
 		if j.N == 1 {
 			runs = "one run of a side carries"
 		}
-		return fmt.Sprintf("%s%s, but %s no claim: need >= %d", word, size, runs, MinRuns)
+		return fmt.Sprintf("%s%s, but %s no claim: need >= %d", word, size, runs, minRuns)
 	case !bounded || low <= 0 && high >= 0:
 		text := "shows no difference"
 		if a, b := j.Change(low), j.Change(high); bounded {

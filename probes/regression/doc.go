@@ -17,7 +17,7 @@
 //     rule for two nights that leave no doubt, and against an anchor for what creeps.
 //     A regression freezes the baseline until it recovers or somebody accepts it; an
 //     improvement moves it at once, so that losing the improvement is a regression.
-//  5. Failed requests are counts, not logarithms; [DetectRate] compares those.
+//  5. Failed requests are counts, not logarithms; [detectRate] compares those.
 //  6. [Judge] does this for all metrics of a pair and says it in the vocabulary's
 //     words ([probes.Change]), with the change of the server's version that fell
 //     between the last good night and the first bad one.

@@ -154,9 +154,9 @@ func (j *judged) series(samples []Sample) bool {
 const hourlyMost = 4.5
 
 func (j *judged) rate(samples []Sample) bool {
-	nights := RateNights(samples, j.options.Location)
+	nights := rateNights(samples, j.options.Location)
 	j.direction = -1
-	j.track = DetectRate(nights, j.said)
+	j.track = detectRate(nights, j.said)
 	for _, n := range nights {
 		j.nights = append(j.nights, Night{At: n.At, Runs: 1, Facts: n.Facts})
 	}

@@ -25,9 +25,9 @@ type Class struct {
 	applies func(*probes.Spec) bool
 }
 
-// Classes are the metrics that are judged, in the order of the vocabulary. The
+// classes are the metrics that are judged, in the order of the vocabulary. The
 // success ratio, whose failures are counted, is not among them.
-var Classes = []Class{
+var classes = []Class{
 	{Metric: probes.MetricTTFTp50, Direction: 1, Prior: 0.04, Floor: 0.005, MinEffect: 0.05, of: latency(probes.TTFT, probes.StatP50), applies: timed},
 	{Metric: probes.MetricTTFTp99, Direction: 1, Prior: 0.10, Floor: 0.01, MinEffect: 0.15, Secondary: true, Optional: true, of: latency(probes.TTFT, probes.StatP99), applies: timed},
 	{Metric: probes.MetricTPOTp50, Direction: 1, Prior: 0.02, Floor: 0.003, MinEffect: 0.03, of: pace(probes.StatP50), applies: timed},
@@ -46,7 +46,7 @@ var Classes = []Class{
 
 // classOf is false for the success ratio.
 func classOf(metric probes.RegressionMetric) (Class, bool) {
-	for _, c := range Classes {
+	for _, c := range classes {
 		if c.Metric == metric {
 			return c, true
 		}

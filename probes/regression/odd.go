@@ -22,7 +22,7 @@ func Odd(earlier []Sample, first *Sample, o Options) []probes.RegressionMetric {
 	own := slices.DeleteFunc(slices.Clone(earlier), func(s Sample) bool { return s.Fingerprint != first.Fingerprint })
 	asked := o.Spec.Regression.Metrics
 	var odd []probes.RegressionMetric
-	for _, class := range Classes {
+	for _, class := range classes {
 		if class.Secondary || !class.applies(o.Spec) || len(asked) > 0 && !slices.Contains(asked, class.Metric) {
 			continue
 		}

@@ -25,8 +25,8 @@ type RateNight struct {
 	Facts          probes.ServerFacts
 }
 
-// RateNights are the failures by calendar days of the location, oldest first.
-func RateNights(samples []Sample, location *time.Location) []RateNight {
+// rateNights are the failures by calendar days of the location, oldest first.
+func rateNights(samples []Sample, location *time.Location) []RateNight {
 	var out []RateNight
 	year, day := 0, 0
 	for i := range samples {
@@ -45,15 +45,15 @@ func RateNights(samples []Sample, location *time.Location) []RateNight {
 	return out
 }
 
-// DetectRate walks over nights of failures. Shift and Baseline of the track are those
+// detectRate walks over nights of failures. Shift and Baseline of the track are those
 // of the success ratio: 1 - ratio/baseline and the baseline's ratio.
-func DetectRate(nights []RateNight, said []probes.Acknowledgement) Track {
+func detectRate(nights []RateNight, said []probes.Acknowledgement) Track {
 	w := &rateWalk{nights: nights, open: -1}
 	inOrder(len(nights), func(t int) time.Time { return nights[t].At }, said, w.night, w.accept)
 	return w.track()
 }
 
-// rateWalk is the memory of DetectRate.
+// rateWalk is the memory of detectRate.
 type rateWalk struct {
 	nights   []RateNight
 	accepted []int

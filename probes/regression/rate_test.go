@@ -83,7 +83,7 @@ func TestDetectRate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := DetectRate(failing(tt.counts...), tt.said)
+			got := detectRate(failing(tt.counts...), tt.said)
 			if diff := cmp.Diff(tt.events, heard(got)); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}

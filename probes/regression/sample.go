@@ -83,7 +83,7 @@ func SampleOf(run *probes.Run) (Sample, bool) {
 
 // take sets the values that a run has.
 func (s *Sample) take(run *probes.Run) {
-	for _, class := range Classes {
+	for _, class := range classes {
 		if !class.applies(&run.Spec) {
 			continue
 		}

@@ -42,7 +42,7 @@ func PrimarySeries(spec *probes.Spec) (n int) {
 		return 0
 	}
 	asked := spec.Regression.Metrics
-	for _, class := range Classes {
+	for _, class := range classes {
 		if !class.Secondary && !class.Optional && class.applies(spec) && (len(asked) == 0 || slices.Contains(asked, class.Metric)) {
 			n++
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/inferbeat/inferbeat/probes"
 )
 
-// CountTolerance is by how much the tokens of two sides may differ for their
+// countTolerance is by how much the tokens of two sides may differ for their
 // times to be of the same work.
-const CountTolerance = 0.01
+const countTolerance = 0.01
 
 // OfRepeats is the validity of a median of runs. What makes one of them suspect
 // makes the median suspect; one that is invalid is left out of it, which is a
@@ -27,7 +27,7 @@ func OfComparison(run *probes.Run) probes.Validity {
 	c := run.Comparison
 	for _, m := range c.Metrics {
 		ratio, ok := m.Ratio.Get()
-		if work := workOf[m.Name]; work != "" && ok && (ratio > 1+CountTolerance || ratio < 1/(1+CountTolerance)) {
+		if work := workOf[m.Name]; work != "" && ok && (ratio > 1+countTolerance || ratio < 1/(1+countTolerance)) {
 			v = Doubt(v, UnequalWork, "%s of a run: %.0f on side A and %.0f on side B, by each side's own count", work, m.Reference, m.Candidate)
 		}
 	}
