@@ -66,6 +66,7 @@ func TestNext(t *testing.T) {
 		{"cold: a pass above a miss is not believed", cold, []probes.Step{passed(2), failed(4), passed(8)}, math.Sqrt(8), ""},
 		{"cold: nothing is low enough", cold, []probes.Step{failed(2.0 / 1024)}, 0, probes.SweepBelow},
 		{"cold: an invalid step is measured again", cold, []probes.Step{passed(2), invalid(4)}, 4, ""},
+		{"cold: what failed at other rates does not count", cold, []probes.Step{invalid(2), passed(2), invalid(4)}, 4, ""},
 		{"cold: but only once", cold, []probes.Step{passed(2), invalid(4), invalid(4)}, 0, probes.SweepInvalid},
 
 		{"warm: below the last", warm, nil, 9, ""},

@@ -89,6 +89,41 @@ func TestLooks(t *testing.T) {
 	}
 }
 
+// A judgement spends the error of the look that its pairs belong to, and no look twice.
+func TestJudgeSpendsTheLooksError(t *testing.T) {
+	for pairs, want := range map[int]float64{4: 0.02, 5: 0.02, 6: 0.02, 7: 0.02, 8: 0.025, 10: 0.025, 11: 0.025} {
+		if _, _, grounds := judgeOf(t, loadSpec(), steady(1, pairs), steady(1, pairs)); grounds.Alpha != want || grounds.Pairs != pairs {
+			t.Errorf("%d pairs of 10: error %v of %d pairs, want %v", pairs, grounds.Alpha, grounds.Pairs, want)
+		}
+	}
+}
+
+func TestMetricValue(t *testing.T) {
+	ratio, tpot := -1, -1
+	for i := range Metrics {
+		switch Metrics[i].Name {
+		case probes.MetricSuccessRatio:
+			ratio = i
+		case probes.MetricTPOTp50:
+			tpot = i
+		}
+	}
+	nothing := probes.Optional[float64]{}
+	for _, tt := range []struct {
+		metric int
+		value  float64
+		want   probes.Optional[float64]
+	}{
+		{tpot, 0.02, probes.Known(0.02)}, {tpot, 0, nothing}, {tpot, -1, nothing}, {tpot, math.NaN(), nothing}, {tpot, math.Inf(1), nothing},
+		{ratio, 1, probes.Known(1.0)}, {ratio, 0, probes.Known(0.0)}, {ratio, math.NaN(), nothing}, {ratio, math.Inf(-1), nothing},
+	} {
+		run := &probes.Run{Summary: probes.Summary{SuccessRatio: probes.Known(tt.value), Latency: map[probes.Signal]probes.Distribution{probes.TPOT: {N: 1, P50: tt.value}}}}
+		if got := Metrics[tt.metric].Value(run); got != tt.want {
+			t.Errorf("%s of %v: got %v, want %v", Metrics[tt.metric].Name, tt.value, got, tt.want)
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	secondary := func(s *probes.Spec) { s.Gate.Primary = []probes.RegressionMetric{probes.MetricSuccessRatio} }
 	for _, tt := range []struct {

@@ -272,6 +272,16 @@ func TestJudgeStates(t *testing.T) {
 		{name: "same_version", tpots: slices.Concat(wave(0.02, 40), wave(0.024, 3)), state: probes.ChangeWorse, codes: []string{"regression", "version_unchanged"}, effect: 0.212},
 		{name: "silent_server", tpots: slices.Concat(wave(0.02, 40), wave(0.024, 3)), edit: func(_ int, r *probes.Run) { r.Facts = probes.ServerFacts{} },
 			state: probes.ChangeWorse, codes: []string{"regression"}, effect: 0.212},
+		{name: "silent_since", tpots: slices.Concat(wave(0.02, 40), wave(0.024, 3)), edit: func(i int, r *probes.Run) {
+			if i >= 40 {
+				r.Facts = probes.ServerFacts{}
+			}
+		}, state: probes.ChangeWorse, codes: []string{"regression"}, effect: 0.212},
+		{name: "silent_before", tpots: slices.Concat(wave(0.02, 40), wave(0.024, 3)), edit: func(i int, r *probes.Run) {
+			if i < 40 {
+				r.Facts = probes.ServerFacts{}
+			}
+		}, state: probes.ChangeWorse, codes: []string{"regression"}, effect: 0.212},
 		{name: "better", tpots: slices.Concat(wave(0.02, 40), wave(0.016, 4)), state: probes.ChangeBetter, codes: []string{"improvement", "version_unchanged"}, effect: -0.2},
 		{name: "smaller_than_wanted", tpots: slices.Concat(wave(0.02, 40), wave(0.024, 20)), options: func(o *Options) {
 			o.Spec.Regression.MinEffects = map[probes.RegressionMetric]float64{probes.MetricTPOTp50: 0.5}

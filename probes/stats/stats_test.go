@@ -90,6 +90,13 @@ func TestPartition(t *testing.T) {
 	})
 }
 
+// The largest magnitude that is taken, of either sign.
+func TestLargestSamples(t *testing.T) {
+	if d := Describe([]float64{-1e140, 1e140}); d.Mean != 0 || d.Stddev != 1e140 || d.Min != -1e140 || d.Max != 1e140 {
+		t.Errorf("got %+v, want a mean of 0 and a deviation of 1e140", d)
+	}
+}
+
 func TestNotANumberPanics(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e200} {
 		for name, f := range map[string]func([]float64){

@@ -364,6 +364,19 @@ func TestInputLengths(t *testing.T) {
 	if s.InputTokens != known(4116) || s.InputSource != probes.TokensServer {
 		t.Errorf("input = %v %s, want 4116 server", s.InputTokens, s.InputSource)
 	}
+	for _, edit := range []func(*probes.Record){
+		func(r *probes.Record) { r.Images = 1 },                            // the text alone was asked for
+		func(r *probes.Record) { r.RequestedInput = 0 },                    // nothing was asked for
+		func(r *probes.Record) { r.PromptTokens = probes.Optional[int]{} }, // the server does not say
+	} {
+		r := answer(0, 0, 16, 1, every(100*ms, 10*ms, 16)...)
+		r.RequestedInput, r.PromptTokens = 1000, known(3000)
+		edit(&r)
+		records = append(records, r)
+	}
+	if diff := cmp.Diff(want, inputLengths(records)); diff != "" {
+		t.Errorf("input lengths with requests that say nothing of them (-want +got):\n%s", diff)
+	}
 }
 
 func TestInputWithoutServerCount(t *testing.T) {
