@@ -13,7 +13,7 @@
 //     stored is what a Prometheus outside would store, native histograms included.
 //  3. The rules are evaluated on what was stored; [Prometheus.Alerts] shows what is
 //     pending and firing. Alertmanagers are told by Prometheus's own notifier,
-//     webhooks by a queue for each.
+//     webhooks by a worker for each, which remembers what it has told over a restart.
 //  4. [Prometheus.Handler] answers queries. Everything that could change or reveal
 //     more than the series is not there.
 //

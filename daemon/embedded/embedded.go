@@ -186,7 +186,9 @@ func (p *Prometheus) openRules() error {
 		return err
 	}
 	for _, d := range p.options.Webhooks {
-		p.webhooks = append(p.webhooks, newWebhook(d, p.options.ExternalURL, p.options.Log))
+		hook := newWebhook(d, p.options.ExternalURL, p.options.Log)
+		hook.file = filepath.Join(p.options.Dir, "webhook-"+url.PathEscape(d.Name)+".json")
+		p.webhooks = append(p.webhooks, hook)
 	}
 	file := filepath.Join(p.options.Dir, "rules.yml")
 	if err := os.WriteFile(file, p.options.Rules, 0o640); err != nil {

@@ -44,6 +44,7 @@ type webhook struct {
 	log         *slog.Logger
 	client      *http.Client
 	changed     chan struct{} // holds one: something is to be told
+	file        string        // what the receiver knows, for the next start; empty keeps nothing
 
 	mu     sync.Mutex
 	alerts map[uint64]*standing
@@ -87,7 +88,7 @@ func (w *webhook) tell(alerts []*notifier.Alert) {
 			news = true
 		default:
 			news = news || before.resolved != a.Resolved()
-			before.alert, before.resolved = a, a.Resolved()
+			before.alert, before.resolved = since(before.alert.StartsAt, a), a.Resolved()
 		}
 	}
 	if news {
@@ -98,8 +99,20 @@ func (w *webhook) tell(alerts []*notifier.Alert) {
 	}
 }
 
+// since is an alert that began no later than a time: one that is found again after a
+// restart is as old as it was.
+func since(began time.Time, a *notifier.Alert) *notifier.Alert {
+	if !began.Before(a.StartsAt) {
+		return a
+	}
+	older := *a
+	older.StartsAt = began
+	return &older
+}
+
 // run delivers until ctx ends.
 func (w *webhook) run(ctx context.Context) {
+	restored := w.restore(time.Now())
 	for {
 		select {
 		case <-ctx.Done():
@@ -111,6 +124,10 @@ func (w *webhook) run(ctx context.Context) {
 			select {
 			case <-w.changed: // what came meanwhile goes along
 			default:
+			}
+		case <-restored:
+			if restored = nil; !w.ended() {
+				continue
 			}
 		case <-time.After(webhookRepeat):
 		}
@@ -137,7 +154,11 @@ func (w *webhook) deliver(ctx context.Context) bool {
 	if len(alerts) == 0 {
 		return true
 	}
+	w.keep(alerts)
 	err := w.post(ctx, newMessage(alerts, w.external))
+	if err == nil {
+		w.keep(slices.DeleteFunc(slices.Clone(alerts), func(a standing) bool { return a.resolved }))
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {

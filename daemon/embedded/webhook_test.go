@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,6 +135,62 @@ func TestWebhookTriesAgainAndKeepsItsSecret(t *testing.T) {
 		}
 		if diff := cmp.Diff(Counts{Delivered: 2, Failed: 3}, w.counts()); diff != "" {
 			t.Errorf("counts (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// What a receiver was told is known after a restart: what still fires is no news and as
+// old as it was, what ended meanwhile is told to have ended.
+func TestWebhookRemembersWhatItTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		r := &receiver{start: start}
+		file := filepath.Join(t.TempDir(), "webhook-chat.json")
+		run := func(work func(*webhook)) *webhook {
+			w := newTestWebhook(r, io.Discard)
+			w.file = file
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); w.run(ctx) }()
+			work(w)
+			stop()
+			<-ended
+			return w
+		}
+		far := start.Add(100 * time.Hour)
+		run(func(w *webhook) {
+			w.tell([]*notifier.Alert{alert("A", "one", "critical", start, far), alert("B", "two", "critical", start, far)})
+			time.Sleep(time.Minute)
+		})
+		w := run(func(w *webhook) {
+			time.Sleep(time.Minute)
+			w.tell([]*notifier.Alert{alert("A", "one", "critical", time.Now(), far)})
+			time.Sleep(time.Hour)
+		})
+		for _, a := range w.snapshot() {
+			if !a.alert.StartsAt.Equal(start) {
+				t.Errorf("%s began at %v after the restart, want %v", a.alert.Name(), a.alert.StartsAt, start)
+			}
+		}
+		run(func(w *webhook) { // A ends before anything is told
+			time.Sleep(time.Minute)
+			w.tell([]*notifier.Alert{alert("A", "one", "critical", start, far)})
+			w.tell([]*notifier.Alert{alert("A", "one", "critical", start, time.Now())})
+			time.Sleep(time.Minute)
+		})
+		run(func(*webhook) { time.Sleep(time.Hour) })
+		if err := os.WriteFile(file, []byte("half a fi"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(func(*webhook) { time.Sleep(time.Hour) })
+
+		want := []string{
+			"10s firing A/one=firing B/two=firing",
+			"16m0s firing A/one=firing B/two=resolved",
+			"1h3m10s resolved A/one=resolved",
+		}
+		if diff := cmp.Diff(want, r.got); diff != "" {
+			t.Errorf("messages (-want +got):\n%s", diff)
 		}
 	})
 }
