@@ -9,7 +9,12 @@
 //  4. The [tracker] keeps what stands for each pair; the page and the gauges on
 //     /metrics are views of its snapshot.
 //  5. Everything that happens is also an event to the exporters, whose queues
-//     never hold up a measurement.
+//     never hold up a measurement. With a store, a run is in it before it is
+//     reported, and a start takes up what the last process knew.
+//  6. A night's run is judged against the pair's earlier nights; a comparison
+//     runs two targets in turns and judges one against the other.
+//  7. With the embedded Prometheus the daemon scrapes itself and evaluates the
+//     shipped alert rules.
 //
 // Reload builds and checks everything new first, then swaps; running probes
 // finish under the configuration they started with. Stop ends runs at once,

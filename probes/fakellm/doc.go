@@ -30,7 +30,7 @@
 //
 // There is nothing to start or to close: steps are driven by timers, which exist
 // only while there is work. Inside a testing/synctest bubble (over
-// [NewPipeListener]) all times are exact; requests that arrive at one instant are
+// [NewPipeListener] or a [Network]) all times are exact; requests that arrive at one instant are
 // admitted together. For one seed and one order of arrival the engine does the
 // same thing every time.
 package fakellm

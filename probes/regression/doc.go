@@ -3,7 +3,7 @@
 //
 // The story of the data:
 //
-//  1. A run that can be believed gives one value per metric ([Values]). Requests of
+//  1. A run that can be believed gives one value per metric ([SampleOf]). Requests of
 //     one run share its batch and its queue, so that no number of them says how far
 //     two runs may lie apart; only nights are ever tested against nights.
 //  2. The runs of one calendar day become one night, whose value is their median

@@ -16,6 +16,6 @@
 //
 // All of them are pure functions. Every reason has a code from a closed list, so
 // that it may be a label, and a sentence with the numbers that led to it. The
-// lists are data ([ValidityCodes], [VerdictCodes], [TrapCodes]); REASONS.md is
+// lists are data ([ValidityCodes], [VerdictCodes], [SweepCodes], [TrapCodes], [NightCodes]); REASONS.md is
 // written from them.
 package verdict

@@ -8,7 +8,8 @@
 //     connection that was used last, or opens one: look-up, connect (with a
 //     proxy's tunnel), TLS, each timed on the run's clock.
 //  2. The request is encoded into one buffer and leaves in one write.
-//  3. A caller's goroutine reads the answer; the package has none. Bytes are dated where they enter,
+//  3. A caller's goroutine reads the answer; the package has none, but timers and
+//     contexts that end call it for an instant. Bytes are dated where they enter,
 //     below TLS: by the kernel's receive stamp on TCP sockets of Linux, elsewhere
 //     by the instant at which the read returned. Interim answers are skipped.
 //  4. [Response.Read] hands out body bytes as soon as any are there, without the
