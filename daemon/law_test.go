@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"go/ast"
+	"go/doc"
+	"go/doc/comment"
 	"go/parser"
 	"go/token"
 	"io"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -225,4 +228,88 @@ func TestNoInitFunctions(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A link in a comment to what is not there any more is a comment that no longer tells
+// the truth: [Name], [Type.Method] and [package.Name] must exist.
+func TestDocLinks(t *testing.T) {
+	link := regexp.MustCompile(`\[\*?[A-Z]\w*[a-z]\w*(\.\w+)?\]`) // left as text by the parser; [DONE] is a word of the wire
+	for name, p := range projectPackages(t) {
+		fset := token.NewFileSet()
+		var files []*ast.File
+		for _, file := range p.GoFiles {
+			tree, err := parser.ParseFile(fset, filepath.Join(p.Dir, file), nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, tree)
+		}
+		pkg, err := doc.NewFromFiles(fset, files, p.ImportPath, doc.AllDecls|doc.PreserveAST)
+		if err != nil {
+			t.Fatal(err)
+		}
+		comments := pkg.Parser()
+		known := comments.LookupSym
+		comments.LookupSym = func(recv, sym string) bool { return known(recv, sym) || isMember(files, recv, sym) }
+		for _, file := range files {
+			for _, group := range file.Comments {
+				for _, left := range link.FindAllString(textOf(comments.Parse(group.Text())), -1) {
+					t.Errorf("%s: %s in package %q names nothing that exists", fset.Position(group.Pos()), left, name)
+				}
+			}
+		}
+	}
+}
+
+// isMember says whether files declare a type with that field or method, or anything
+// else of that name.
+func isMember(files []*ast.File, typ, name string) (found bool) {
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if typ == "" && n.Name.Name == name {
+					found = true
+				}
+				if n.Name.Name == typ {
+					ast.Inspect(n.Type, func(m ast.Node) bool {
+						if field, ok := m.(*ast.Field); ok {
+							found = found || slices.ContainsFunc(field.Names, func(i *ast.Ident) bool { return i.Name == name })
+						}
+						return true
+					})
+				}
+			case *ast.FuncDecl:
+				found = found || n.Name.Name == name && (n.Recv == nil) == (typ == "")
+			case *ast.ValueSpec:
+				found = found || typ == "" && slices.ContainsFunc(n.Names, func(i *ast.Ident) bool { return i.Name == name })
+			}
+			return !found
+		})
+	}
+	return found
+}
+
+// textOf is what of a comment is plain text, without code and links.
+func textOf(d *comment.Doc) string {
+	var out strings.Builder
+	var blocks func([]comment.Block)
+	blocks = func(all []comment.Block) {
+		for _, b := range all {
+			switch b := b.(type) {
+			case *comment.Paragraph:
+				for _, text := range b.Text {
+					if plain, ok := text.(comment.Plain); ok {
+						out.WriteString(string(plain))
+					}
+				}
+			case *comment.List:
+				for _, item := range b.Items {
+					blocks(item.Content)
+				}
+			}
+		}
+	}
+	blocks(d.Content)
+	return out.String()
 }
