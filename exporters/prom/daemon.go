@@ -130,18 +130,7 @@ func (e *Exporter) addDaemon(b *builder, show forms, now time.Time, facts map[st
 	b.gaugeTime(catalog.SchedulerLastTick, nil, d.SchedulerTick)
 	b.gauge(catalog.SchedulerQueue, nil, float64(d.RunsWaiting))
 	b.counter(catalog.Panics, nil, d.Panics, started)
-	for i := range d.Targets {
-		t := &d.Targets[i]
-		b.info(catalog.TargetInfo, e.targetFacts(t, facts[t.Name])...)
-		if rate, ok := d.ServerRequests[t.Name]; ok {
-			b.gauge(catalog.ServerRequests, targetLabels(t), rate)
-		}
-	}
-	if d.TargetStates != nil {
-		for _, state := range sortedKeys(e.enums[catalog.LabelState]) {
-			b.gauge(catalog.Targets, nil, float64(d.TargetStates[state]), e.enum(catalog.LabelState, state))
-		}
-	}
+	e.addTargets(b, &d, facts)
 	if d.LogMessages != nil {
 		for _, level := range sortedKeys(e.enums[catalog.LabelLevel]) {
 			b.counter(catalog.LogMessages, nil, d.LogMessages[level], started, e.enum(catalog.LabelLevel, level))
@@ -160,22 +149,42 @@ func (e *Exporter) addDaemon(b *builder, show forms, now time.Time, facts map[st
 	}
 	e.addSelfTest(b, d.SelfTest)
 	e.addClient(b, d.Client, show, now)
-	if s := d.Store; s != nil {
-		for _, operation := range sortedKeys(e.enums[catalog.LabelOperation]) {
-			b.counter(catalog.StoreErrors, nil, s.Errors[operation], started, e.enum(catalog.LabelOperation, operation))
-		}
-		if s.Size > 0 {
-			b.gauge(catalog.StoreSize, nil, float64(s.Size))
-		}
-		b.gaugeTime(catalog.StoreLastWrite, nil, s.LastWrite)
-		b.gauge(catalog.StoreUnwritten, nil, float64(s.Waiting))
-		b.counter(catalog.StoreLost, nil, s.Lost, started)
-	}
+	e.addStore(b, d.Store, started)
 	for _, s := range d.Sinks {
 		name := label(catalog.LabelSink, s.Name)
 		b.counter(catalog.ExporterDroppedEvents, nil, s.Dropped, started, name)
 		b.counter(catalog.ExporterErrors, nil, s.Errors, started, name)
 	}
+}
+
+func (e *Exporter) addTargets(b *builder, d *DaemonState, facts map[string]*probes.ServerFacts) {
+	for i := range d.Targets {
+		t := &d.Targets[i]
+		b.info(catalog.TargetInfo, e.targetFacts(t, facts[t.Name])...)
+		if rate, ok := d.ServerRequests[t.Name]; ok {
+			b.gauge(catalog.ServerRequests, targetLabels(t), rate)
+		}
+	}
+	if d.TargetStates != nil {
+		for _, state := range sortedKeys(e.enums[catalog.LabelState]) {
+			b.gauge(catalog.Targets, nil, float64(d.TargetStates[state]), e.enum(catalog.LabelState, state))
+		}
+	}
+}
+
+func (e *Exporter) addStore(b *builder, s *StoreState, started *timestamppb.Timestamp) {
+	if s == nil {
+		return
+	}
+	for _, operation := range sortedKeys(e.enums[catalog.LabelOperation]) {
+		b.counter(catalog.StoreErrors, nil, s.Errors[operation], started, e.enum(catalog.LabelOperation, operation))
+	}
+	if s.Size > 0 {
+		b.gauge(catalog.StoreSize, nil, float64(s.Size))
+	}
+	b.gaugeTime(catalog.StoreLastWrite, nil, s.LastWrite)
+	b.gauge(catalog.StoreUnwritten, nil, float64(s.Waiting))
+	b.counter(catalog.StoreLost, nil, s.Lost, started)
 }
 
 func (e *Exporter) addSelfTest(b *builder, s SelfTest) {
