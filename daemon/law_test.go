@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 	"probes":                   {},
 	"probes/stats":             {},
 	"probes/stream":            {},
+	"probes/internal/codetest": {},
 	"probes/internal/jsonscan": {},
 	"probes/arrival":           {"probes"},
 	"probes/workload":          {"probes"},

@@ -1,31 +1,21 @@
 package compare
 
 import (
-	"flag"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inferbeat/inferbeat/probes"
+	"github.com/inferbeat/inferbeat/probes/internal/codetest"
 )
 
-var update = flag.Bool("update", false, "write REASONS.md")
-
-func TestReference(t *testing.T) {
-	const path = "REASONS.md"
-	if *update {
-		if err := os.WriteFile(path, []byte(Reference()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+func TestCodes(t *testing.T) {
+	var documented []string
+	for _, r := range Codes {
+		documented = append(documented, r.Code)
 	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(Reference(), string(got)); diff != "" {
-		t.Errorf("%s is out of date, run go test -update (-want +got):\n%s", path, diff)
-	}
+	codetest.Documented(t, documented)
+	codetest.Reference(t, Reference())
 }
 
 func TestVerdict(t *testing.T) {
