@@ -206,24 +206,7 @@ func (a *App) Run(ctx context.Context) error {
 	go func() { defer close(scheduled); a.scheduler.Run(scheduling) }()
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	var side []task
-	start := func(what string, run func(context.Context)) { side = append(side, startTask(watching, what, run)) }
-	start("end the watch on the configuration", a.watch)
-	start("end service discovery", func(ctx context.Context) {
-		a.discovery.Run(ctx, func() { a.rediscover(ctx) })
-	})
-	start("end the reference stream", a.refer)
-	start("end the meter of the process", func(ctx context.Context) { a.client.run(ctx, selftest.ProcessCPU) })
-	start("end the readings of the servers' pages", a.traffic.run)
-	start("end the pruning of the store", func(ctx context.Context) {
-		a.memory.keepSmall(ctx, func() []probes.PairStatus { return a.tracker.snapshot(nil) })
-	})
-	if a.memory.store != nil {
-		start("end the watch on acknowledgements", a.hearAcks)
-	}
-	if a.embedded != nil {
-		start("close the embedded Prometheus", a.keepSeries)
-	}
+	side := a.startSide(watching)
 
 	a.setReady(true)
 	a.log.Info("inferbeat is up", "version", a.options.Version, "address", a.listener.Addr().String(), "pairs", len(a.Pairs()))
@@ -253,6 +236,28 @@ func (a *App) Run(ctx context.Context) error {
 	a.runner.Close()
 	a.traffic.close()
 	return err
+}
+
+// startSide starts what goes on beside the probes until ctx ends.
+func (a *App) startSide(ctx context.Context) (side []task) {
+	start := func(what string, run func(context.Context)) { side = append(side, startTask(ctx, what, run)) }
+	start("end the watch on the configuration", a.watch)
+	start("end service discovery", func(ctx context.Context) {
+		a.discovery.Run(ctx, func() { a.rediscover(ctx) })
+	})
+	start("end the reference stream", a.refer)
+	start("end the meter of the process", func(ctx context.Context) { a.client.run(ctx, selftest.ProcessCPU) })
+	start("end the readings of the servers' pages", a.traffic.run)
+	start("end the pruning of the store", func(ctx context.Context) {
+		a.memory.keepSmall(ctx, func() []probes.PairStatus { return a.tracker.snapshot(nil) })
+	})
+	if a.memory.store != nil {
+		start("end the watch on acknowledgements", a.hearAcks)
+	}
+	if a.embedded != nil {
+		start("close the embedded Prometheus", a.keepSeries)
+	}
+	return side
 }
 
 // task is something that goes on beside the probes.

@@ -263,3 +263,21 @@ comparisons: [{name: c, a: static, b: f, workload: w}]
 		}
 	}
 }
+
+// A variable and a flag may hold a section too.
+func TestDiscoveryFromTheEnvironment(t *testing.T) {
+	text := discoveredHead + `targets: [{name: f, backend: sglang, probes: [canary], dns_sd_configs: [{names: [a]}]}]
+`
+	c, err := loadText(t, []string{"INFERBEAT_TARGETS__F__DNS_SD_CONFIGS=[{names: [b], port: 8000, type: A}]"}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Entries()[0].Sections[0].YAML.Reveal(); got != "- names:\n    - b\n  port: 8000\n  type: A\n" {
+		t.Errorf("got %q", got)
+	}
+	_, err = loadText(t, []string{"INFERBEAT_TARGETS__F__DNS_SD_CONFIGS=[{nams: [b]}]"}, text)
+	want := "environment variable INFERBEAT_TARGETS__F__DNS_SD_CONFIGS: targets[f].dns_sd_configs: unknown key nams, did you mean \"names\"?"
+	if got := fmt.Sprint(err); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

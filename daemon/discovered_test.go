@@ -115,10 +115,10 @@ func TestDaemonDiscoversTargetsOfAFile(t *testing.T) {
 
 	// The list is empty: what was there is gone, as with Prometheus.
 	targetsFile(t, file)
-	d.until("there are no targets", func() bool { return len(d.Pairs()) == 0 })
-	if got, ok := d.metric("inferbeat_targets", "state", "active"); !ok || got != 0 {
-		t.Errorf("got %v active targets, %v, want 0", got, ok)
-	}
+	d.until("there are no targets", func() bool {
+		active, ok := d.metric("inferbeat_targets", "state", "active")
+		return ok && active == 0 && len(d.Pairs()) == 0
+	})
 	// And a file that is broken changes nothing.
 	if err := os.WriteFile(file, []byte(`[{"targets": `), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,8 @@
 // Package daemon joins the stages into a running program; it is the only
 // package that knows them all.
 //
-//  1. The configuration becomes pairs: one probe on one target each.
+//  1. The configuration, and what service discovery finds for it, becomes pairs: one
+//     probe on one target each.
 //  2. The scheduler says when a pair is due, or lets a scrape of /probe have its turn; a
 //     guard may refuse; [App] starts a run for it.
 //  3. [Runner] carries the run out: workload and arrivals go into loadgen, the
@@ -16,7 +17,8 @@
 //  7. With the embedded Prometheus the daemon scrapes itself and evaluates the
 //     shipped alert rules.
 //
-// Reload builds and checks everything new first, then swaps; running probes
+// Reload builds and checks everything new first, then swaps, and what discovery finds
+// is taken over the same way; running probes
 // finish under the configuration they started with. Stop ends runs at once,
 // records them as aborted, drains the exporters and is bounded in time.
 package daemon

@@ -87,7 +87,7 @@ const discoveryPatience = 10 * time.Second
 // wrong with it.
 func discoverNow(ctx context.Context, p Process, c *config.Config) (*config.Config, error) {
 	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	next, rejected, complete, err := daemon.Discover(ctx, c, daemon.DiscoverOptions{Patience: discoveryPatience, Log: log})
+	next, rejected, complete, err := daemon.Discover(ctx, c, daemon.DiscoverOptions{Patience: discoveryPatience, Log: log, Dial: p.Dial})
 	if err != nil {
 		return nil, err
 	}

@@ -102,3 +102,38 @@ targets: [{name: fleet, backend: sglang, probes: [canary], file_sd_configs: [{fi
 		t.Errorf("with --print: code %d, stderr %q", both.code, both.stderr)
 	}
 }
+
+// A target that only discovery knows is run by its name, and is the side of a gate that
+// its comparison waits for.
+func TestRunOfADiscoveredTarget(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "inferbeat.yaml")
+	url, engine := fakeServer(t, nil, nil)
+	address := strings.TrimPrefix(url, "http://")
+	for name, text := range map[string]string{
+		file: `workloads: {w: {input_tokens: 32, output_tokens: 8}}
+probes: {canary: {kind: canary, every: 30s, workload: w}}
+targets:
+  - {name: fleet, environment: development, backend: vllm, probes: [canary], file_sd_configs: [{files: [t.json]}]}
+  - {name: other, environment: development, backend: vllm, url: "http://127.0.0.1:9", probes: [canary]}
+comparisons: [{name: c, a: other, b: fleet, workload: w}]
+`,
+		filepath.Join(dir, "t.json"): `[{"targets": ["` + address + `"]}]`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := call(t.Context(), nil, "run", "--config", file, "--target", "fleet-"+address, "--probe", "canary")
+	if got.code == exitUsage || engine.Stats().Received != 1 {
+		t.Errorf("code %d, %d requests; stderr:\n%s", got.code, engine.Stats().Received, got.stderr)
+	}
+	gate := call(t.Context(), nil, "gate", "--config", file, "--comparison", "c")
+	if gate.code == exitUsage || engine.Stats().Received == 1 {
+		t.Errorf("gate: code %d, %d requests; stderr:\n%s", gate.code, engine.Stats().Received, gate.stderr)
+	}
+	unknown := call(t.Context(), nil, "run", "--config", file, "--target", "fleet-x", "--probe", "canary")
+	if unknown.code != exitUsage || !strings.Contains(unknown.stderr, "fleet-"+address) {
+		t.Errorf("an unknown name: code %d, stderr %s", unknown.code, unknown.stderr)
+	}
+}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/discovery/targetgroup"
 	apiv1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -381,5 +383,37 @@ func TestKubernetesPods(t *testing.T) {
 	until("")
 	if got := m.State(); len(got) != 1 || got[0].Mechanism != "kubernetes" || got[0].LastSuccess.IsZero() {
 		t.Errorf("got state %+v", got)
+	}
+}
+
+// A name that cannot be looked up keeps what it gave before, and is no success.
+func TestNamesThatCannotBeLookedUp(t *testing.T) {
+	e := entryOf(t, "e", "dns_sd_configs", "- names: [a, b]\n  type: A\n  port: 1\n")
+	p := newProvider("e", &e.items[0], "")
+	group := func(source string, addresses ...string) *targetgroup.Group {
+		g := &targetgroup.Group{Source: source}
+		for _, a := range addresses {
+			g.Targets = append(g.Targets, model.LabelSet{"__address__": model.LabelValue(a)})
+		}
+		return g
+	}
+	first, second := time.Unix(1_800_000_000, 0), time.Unix(1_800_000_030, 0)
+	for _, step := range []struct {
+		groups   []*targetgroup.Group
+		at       time.Time
+		want     string
+		reported bool
+		success  time.Time
+	}{
+		{nil, first, "", false, time.Time{}},
+		{[]*targetgroup.Group{group("a", "1:1")}, first, "e/1:1", false, time.Time{}},
+		{[]*targetgroup.Group{group("a", "1:1"), group("b", "2:1", "3:1")}, first, "e/1:1 e/2:1 e/3:1", true, first},
+		{[]*targetgroup.Group{group("b", "2:1")}, second, "e/1:1 e/2:1", true, first},
+		{[]*targetgroup.Group{group("a"), group("b", "2:1")}, second, "e/2:1", true, second}, // a name without records
+	} {
+		p.take(step.groups, step.at)
+		if got := foundText(findAll("e", nil, p.list())); got != step.want || p.reported != step.reported || !p.succeeded.Equal(step.success) {
+			t.Errorf("after %v: got %q, reported %v, success %v", step, got, p.reported, p.succeeded)
+		}
 	}
 }

@@ -141,12 +141,7 @@ func (e *Exporter) addDaemon(b *builder, show forms, now time.Time, facts map[st
 		b.gauge(catalog.SLOBudgetRemaining, nil, budget.Remaining, label(catalog.LabelPool, budget.Pool), label(catalog.LabelTargetEnv, budget.Environment),
 			label(catalog.LabelModel, budget.Model), label(catalog.LabelProbe, budget.Probe), label(catalog.LabelSLO, budget.SLO))
 	}
-	for _, s := range d.Discovery {
-		mechanism := e.enum(catalog.LabelMechanism, s.Mechanism)
-		b.gauge(catalog.DiscoveryTargets, nil, float64(s.Targets), mechanism)
-		b.counter(catalog.DiscoveryFailures, nil, s.Failures, started, mechanism)
-		b.gaugeTime(catalog.DiscoveryLastSuccess, nil, s.LastSuccess, mechanism)
-	}
+	e.addDiscovery(b, d.Discovery, started)
 	e.addSelfTest(b, d.SelfTest)
 	e.addClient(b, d.Client, show, now)
 	e.addStore(b, d.Store, started)
@@ -185,6 +180,15 @@ func (e *Exporter) addStore(b *builder, s *StoreState, started *timestamppb.Time
 	b.gaugeTime(catalog.StoreLastWrite, nil, s.LastWrite)
 	b.gauge(catalog.StoreUnwritten, nil, float64(s.Waiting))
 	b.counter(catalog.StoreLost, nil, s.Lost, started)
+}
+
+func (e *Exporter) addDiscovery(b *builder, states []DiscoveryState, started *timestamppb.Timestamp) {
+	for _, s := range states {
+		mechanism := e.enum(catalog.LabelMechanism, s.Mechanism)
+		b.gauge(catalog.DiscoveryTargets, nil, float64(s.Targets), mechanism)
+		b.counter(catalog.DiscoveryFailures, nil, s.Failures, started, mechanism)
+		b.gaugeTime(catalog.DiscoveryLastSuccess, nil, s.LastSuccess, mechanism)
+	}
 }
 
 func (e *Exporter) addSelfTest(b *builder, s SelfTest) {

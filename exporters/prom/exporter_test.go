@@ -1175,3 +1175,42 @@ func TestNewRefuses(t *testing.T) {
 		})
 	}
 }
+
+// Whole targets fit or do not; beyond the number of pairs from which on histograms have
+// one form alone more targets may fit than before it.
+func TestFit(t *testing.T) {
+	spec := probes.Spec{Probe: "p", Kind: probes.Load}
+	status := func(target string, probe string) probes.PairStatus {
+		return probes.PairStatus{Pair: probes.Pair{Target: target, Probe: probe}, Kind: probes.Load, Spec: spec}
+	}
+	fixed := []probes.PairStatus{status("fixed", "p")}
+	var more [][]probes.PairStatus
+	for i := range 300 {
+		pairs := []probes.PairStatus{status(fmt.Sprint("t", i), "p")}
+		if i%2 == 0 {
+			pairs = append(pairs, status(fmt.Sprint("t", i), "q"))
+		}
+		more = append(more, pairs)
+	}
+	for _, mode := range histogramModes {
+		// By trial: the largest number that fits.
+		series := make([]int, len(more)+1)
+		for n := range series {
+			series[n] = EstimateSeries(slices.Concat(fixed, slices.Concat(more[:n]...)), mode)
+		}
+		for _, limit := range []int{1, series[0] - 1, series[0], series[1] - 1, series[1], series[100], series[132], series[133], series[134], series[140], series[200] + 1, series[299], series[300], 1 << 40} {
+			want := 0
+			for n, s := range series {
+				if s <= limit {
+					want = n
+				}
+			}
+			if got := Fit(fixed, more, mode, limit); got != want {
+				t.Errorf("%s, limit %d: %d targets fit, want %d", mode, limit, got, want)
+			}
+		}
+	}
+	if got := Fit(fixed, more, HistogramsAuto, 0); got != len(more) {
+		t.Errorf("without a limit: got %d", got)
+	}
+}
