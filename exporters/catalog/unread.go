@@ -23,9 +23,5 @@ func Unread() []Use {
 		{RunLastCompletion, "when a run last ended, for a board of one's own"},
 		{ProbePaused, "for silences of one's own; a paused pair has no inferbeat_probe_stale_after_seconds, which is what the rules go by"},
 		{SLOLatencyLimit, "the bound behind an objective, to draw beside a latency"},
-		{DiscoveryTargets, "how many targets each mechanism tells of, rejected ones included"},
-		{DiscoveryFailures, "which mechanism fails, and how often"},
-		{DiscoveryLastSuccess, "how old the list of a mechanism is"},
-		{SchedulerQueue, "how many due runs wait for a slot, beside inferbeat_scheduler_lag_seconds"},
 	}
 }
