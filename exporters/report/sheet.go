@@ -161,7 +161,7 @@ func layOut(sheet *probes.Sheet) document {
 	add(keyNumbers(sheet))
 	add(allNumbers(sheet, names))
 	add(section{Title: "Reading", Sentences: sheet.Reading,
-		Note: noteIf(len(sheet.Reading) > 0, "Each number is tested on its own at 5 %: of twenty that have not changed one is expected to look as if it had.")})
+		Note: "Each number is tested on its own at 5 %: of twenty that have not changed one is expected to look as if it had."})
 	add(section{Title: "Nights", Sentences: nights(sheet)})
 	add(section{Title: "Risks", Sentences: risks(sheet)})
 	add(runTable(sheet))

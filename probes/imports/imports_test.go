@@ -1,6 +1,8 @@
 package imports
 
 import (
+	"bytes"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -94,6 +96,39 @@ func TestVLLMBenchServe(t *testing.T) {
 	ttft := s.Distribution(probes.TTFT)
 	same(t, "ttft n, p99 and max", []float64{float64(ttft.N), ttft.P99, ttft.Max}, []float64{31, 2.883770898899866, 2.883820613999888})
 	same(t, "e2e n", s.Distribution(probes.E2E).N, 31)
+}
+
+// A burstiness says something of a stream of a rate, and 1 says that it is Poisson's.
+func TestVLLMBurstiness(t *testing.T) {
+	text, err := os.ReadFile("testdata/vllm_bench_mid_c8.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		rate       any
+		burstiness float64
+		process    probes.ArrivalProcess
+		cv         float64
+	}{
+		{4.0, 0.25, probes.Gamma, 2}, {4.0, 1, probes.Poisson, 1}, {4.0, 0, probes.Poisson, 1}, {"inf", 0.25, probes.ClosedLoop, 1},
+	} {
+		var line map[string]any
+		if err := json.Unmarshal(text, &line); err != nil {
+			t.Fatal(err)
+		}
+		line["request_rate"], line["burstiness"] = tt.rate, tt.burstiness
+		changed, err := json.Marshal(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, err := Read("a.json", bytes.NewReader(changed), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := runs[0].Spec.Arrivals; a.Process != tt.process || a.CV != tt.cv {
+			t.Errorf("rate %v, burstiness %v: got %s with CV %v, want %s with %v", tt.rate, tt.burstiness, a.Process, a.CV, tt.process, tt.cv)
+		}
+	}
 }
 
 func TestOffline(t *testing.T) {

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/inferbeat/inferbeat/probes"
@@ -29,7 +30,7 @@ func vllmThroughput(f *fields, run *probes.Run) {
 	run.Spec.Kind = probes.Peak
 	run.Spec.Arrivals = probes.Arrivals{Process: probes.Burst, Rate: math.Inf(1)}
 	run.Spec.Workload.Dataset = "unknown"
-	run.Target.Backend = or(run.Target.Backend, "vllm")
+	run.Target.Backend = cmp.Or(run.Target.Backend, "vllm")
 	s.Completed = f.whole("num_requests")
 	run.Spec.Requests = s.Completed
 	s.Duration = seconds(f.number("elapsed_time"))

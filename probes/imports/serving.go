@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -42,7 +43,7 @@ func vllmServe(f *fields, run *probes.Run) {
 	serving(f, run)
 	s, w := &run.Summary, &run.Spec.Workload
 	w.Dataset = "unknown" // the tool does not write it down
-	run.Target.Model = or(f.text("model_id"), run.Target.Model)
+	run.Target.Model = cmp.Or(f.text("model_id"), run.Target.Model)
 	if b, ok := f.number("burstiness").Get(); ok && b > 0 && b != 1 && run.Spec.Arrivals.Process == probes.Poisson {
 		run.Spec.Arrivals.Process, run.Spec.Arrivals.CV = probes.Gamma, probes.BurstinessToCV(b)
 	}
@@ -181,13 +182,6 @@ func prune(s *probes.Summary) {
 			delete(s.Latency, signal)
 		}
 	}
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // lengths names a workload by its two lengths.
