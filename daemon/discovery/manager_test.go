@@ -291,6 +291,11 @@ func TestSuccessOfFiles(t *testing.T) {
 	until("one of two files", func(s State) bool { return s.Targets == 1 && s.Failures >= 1 && s.LastSuccess.IsZero() })
 	write("b.json", groupsOf("b:1", "c:1"))
 	until("both files", func(s State) bool { return s.Targets == 3 && !s.LastSuccess.IsZero() })
+	before := m.State()[0]
+	write("b.json", `[{"targets`)
+	until("a file that has broken", func(s State) bool { return s.Failures > before.Failures })
+	write("b.json", groupsOf("b:1"))
+	until("it is whole again", func(s State) bool { return s.Targets == 2 && s.LastSuccess.After(before.LastSuccess) })
 	if n := m.State()[0].Failures; n > 10 {
 		t.Errorf("%d failures: the log wakes the watch", n)
 	}

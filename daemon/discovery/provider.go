@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/discovery/dns"
+	"github.com/prometheus/prometheus/discovery/file"
 	"github.com/prometheus/prometheus/discovery/targetgroup"
 	"k8s.io/klog/v2"
 )
@@ -45,7 +49,6 @@ type provider struct {
 	// updated is when the last list came, succeeded when the last one came whole.
 	updated, succeeded time.Time
 	broken             uint64 // starts that failed
-	judged             uint64 // failures at the last settling
 }
 
 func newProvider(entry string, i *item, dir string) *provider {
@@ -72,11 +75,7 @@ func (p *provider) list() []*targetgroup.Group {
 // failures counts what went wrong since the provider was made.
 func (p *provider) failures() uint64 {
 	n := p.broken
-	families, err := p.registry.Gather()
-	if err != nil {
-		return n // a counter that cannot be read has counted nothing
-	}
-	for _, f := range families {
+	for _, f := range p.gather() {
 		if failureCounters[f.GetName()] {
 			for _, metric := range f.Metric {
 				n += uint64(metric.GetCounter().GetValue())
@@ -84,6 +83,12 @@ func (p *provider) failures() uint64 {
 		}
 	}
 	return n
+}
+
+// gather is what Prometheus's mechanism counts of itself; what cannot be read is left out.
+func (p *provider) gather() []*dto.MetricFamily {
+	families, _ := p.registry.Gather()
+	return families
 }
 
 // take keeps a report. Prometheus's mechanisms report what has changed, by source.
@@ -115,11 +120,37 @@ func (p *provider) take(groups []*targetgroup.Group, now time.Time) {
 
 // settle judges a refresh of files: some of them may have been read and others not.
 func (p *provider) settle() {
-	failures := p.failures()
-	if p.mechanism == "file" && failures == p.judged && p.updated.After(p.succeeded) {
+	if c, ok := p.config.(*file.SDConfig); ok && p.updated.After(p.succeeded) && p.current(c) {
 		p.succeeded = p.updated
 	}
-	p.judged = failures
+}
+
+// fileTimes is how Prometheus says of which time the files are that it could read.
+const fileTimes = "prometheus_sd_file_mtime_seconds"
+
+// current reports whether every file was read as it is now.
+func (p *provider) current(c *file.SDConfig) bool {
+	read := map[string]int64{}
+	for _, f := range p.gather() {
+		if f.GetName() != fileTimes {
+			continue
+		}
+		for _, metric := range f.Metric {
+			read[metric.Label[0].GetValue()] = int64(metric.GetGauge().GetValue())
+		}
+	}
+	for _, pattern := range c.Files {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return false
+		}
+		for _, name := range files {
+			if info, err := os.Stat(name); err == nil && info.ModTime().Unix() != read[name] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // provide runs the provider until ctx ends.
