@@ -37,7 +37,7 @@ func capacityNumbers(v vars) []*statBuilder {
 	}
 	return []*statBuilder{
 		rate("Safe capacity, selected", "What may all selected replicas take together?", "More than the busiest hour brings.",
-			"Less: add replicas before the next busy hour.", "sum("+maxBy("target, probe", v.of(catalog.CapacitySafe))+")"),
+			"Less: add replicas before the next busy hour. Of a replica with several sweeps the smallest counts.", "sum("+minBy("target", v.of(catalog.CapacitySafe))+")"),
 		rate("Weakest replica", "What may the weakest selected replica take?", "The same as its neighbours.",
 			"A router that spreads evenly is limited by this one.", "min("+v.of(catalog.CapacitySafe)+")"),
 		doubt("Lower bounds", "How many sweeps ended before the knee?", "0: every knee was passed.",
@@ -98,7 +98,7 @@ func capacityOverTime(b *builderV1, v vars) *builderV1 {
 			line(maxBy("target, probe", v.of(catalog.CapacityKnee)), ""), line(maxBy("target, probe", v.of(catalog.CapacitySafe)), ""),
 			line(maxBy("target, probe", v.of(catalog.CapacityBracketed)), ""),
 			line("time() - "+maxBy("target, probe", v.of(catalog.CapacityTimestamp)), "")),
-			column{field: "target", heading: "Target"}, column{field: "probe", heading: "Probe", width: 90},
+			column{field: "target", heading: "Target"}, column{field: "probe", heading: "Probe", width: 140},
 			column{field: "Value #A", heading: "Knee", width: 85, unit: units.RequestsPerSecond},
 			column{field: "Value #B", heading: "Safe", width: 85, unit: units.RequestsPerSecond},
 			column{field: "Value #C", heading: "Knee passed", width: 130, mappings: valueNames(value{1, "yes", green}, value{0, "no: lower bound", orange})},

@@ -243,13 +243,14 @@ func (c column) look() []dashboard.DynamicConfigValue {
 		look = append(look, property("thresholds", must(c.thresholds.Build())))
 	}
 	if c.mappings != nil {
-		look = append(look, property("mappings", c.mappings))
-	}
-	if c.mappings != nil {
 		look = append(look, property("custom.align", "left")) // words, although the field is a number
 	}
 	if c.thresholds != nil || c.mappings != nil {
-		look = append(look, property("custom.cellOptions", map[string]any{"type": "color-text"}))
+		// An empty cell would have the colour of the lowest threshold: nothing is neither good nor bad.
+		empty := dashboard.ValueMapping{SpecialValueMap: &dashboard.SpecialValueMap{Type: dashboard.MappingTypeSpecialValue, Options: dashboard.DashboardSpecialValueMapOptions{
+			Match: dashboard.SpecialValueMatchNullAndNan, Result: dashboard.ValueMappingResult{Text: p("–"), Color: p("text")},
+		}}}
+		look = append(look, property("mappings", append(slices.Clip(c.mappings), empty)), property("custom.cellOptions", map[string]any{"type": "color-text"}))
 	}
 	if c.links != nil {
 		look = append(look, property("links", c.links))
