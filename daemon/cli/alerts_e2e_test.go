@@ -271,6 +271,7 @@ func (r *rehearsal) never(since time.Time, receiver, alert, pool string) {
 // outage, a slow replica, a bad night and a dead prober each get through, end, and
 // silence what they explain.
 func TestE2EAlertsReachThePager(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	r := rehearse(t, "60")
 	eventually(t, "a heartbeat at the dead man's switch", func() bool { _, ok := r.inbox.got(time.Time{}, "deadman", "firing", "InferbeatHeartbeat"); return ok })
 	eventually(t, "a result of every target", func() bool {

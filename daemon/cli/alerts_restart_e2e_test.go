@@ -18,6 +18,7 @@ import (
 // the configuration is told and the old one goes on; and only a target that is taken
 // out ends its page.
 func TestE2EAlertsSurviveTheDaemon(t *testing.T) {
+	t.Parallel()           // it waits more than it works
 	r := rehearse(t, "30") // keep_firing_for of five minutes is ten seconds, enough for a restart
 	set(t, r.engines["falls"], fakellm.Fault{Kind: fakellm.Unavailable})
 	outage := time.Now()

@@ -85,6 +85,7 @@ func pastNights(t *testing.T, folder string, run *probes.Run, nights int, slower
 // A night that the daemon itself measures and judges against those in its store tells
 // somebody, and is over once somebody has accepted it.
 func TestE2ESlowNightsAreToldUntilAccepted(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "inferbeat")
 	if out, err := exec.Command("go", "build", "-o", binary, "github.com/inferbeat/inferbeat").CombinedOutput(); err != nil {
