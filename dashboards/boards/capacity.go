@@ -88,7 +88,7 @@ func capacityOverTime(b *builderV1, v vars) *builderV1 {
 			LineInterpolation(common.LineInterpolationStepAfter).
 			OverrideByRegexp("/^95 % .*/", []dashboard.DynamicConfigValue{
 				property("custom.lineStyle", map[string]any{"fill": "dot", "dash": []int{2, 4}}), property("custom.fillOpacity", 0), property("custom.lineWidth", 1),
-			}).Span(14).Height(9).DataLinks(links(runLink()))).
+			}).Span(13).Height(9).DataLinks(links(runLink()))).
 		WithPanel(columns(rows("Last sweeps, oldest first", about{
 			asks: "What did each sweep find, and when?",
 			good: "Knees passed, and younger than a week.",
@@ -101,9 +101,9 @@ func capacityOverTime(b *builderV1, v vars) *builderV1 {
 			column{field: "target", heading: "Target"}, column{field: "probe", heading: "Probe", width: 140},
 			column{field: "Value #A", heading: "Knee", width: 85, unit: units.RequestsPerSecond},
 			column{field: "Value #B", heading: "Safe", width: 85, unit: units.RequestsPerSecond},
-			column{field: "Value #C", heading: "Knee passed", width: 130, mappings: valueNames(value{1, "yes", green}, value{0, "no: lower bound", orange})},
+			column{field: "Value #C", heading: "Knee passed", width: 120, mappings: valueNames(value{1, "yes", green}, value{0, "no: lower bound", orange})},
 			column{field: "Value #D", heading: "Age", width: 90, unit: units.Seconds},
-		).Span(10).SortBy(highestFirst("Age")))
+		).Span(11).SortBy(highestFirst("Age")))
 }
 
 func capacityCurves(b *builderV1, v vars) *builderV1 {
